@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Unit tests are one program per source file, tests/unit/test_<file>.c; a
+# folder's stanzas stand in tests/unit/<folder>.mk.
+UNIT_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+if HAVE_CMOCKA
+include tests/unit/base.mk
+include tests/unit/net.mk
+include tests/unit/gateway.mk
+include tests/unit/agent.mk
+include tests/unit/tunnel.mk
+endif
+include tests/fuzz/local.mk
+include tests/bench/local.mk
