@@ -40,11 +40,11 @@ struct conf_key {
 	const char *section; /* "" only for keys above the first section */
 	const char *key;
 	enum conf_type type;
-	size_t offset;	     /* of the field in the section's struct */
-	const char *deflt;   /* as text; NULL: zero/NULL/empty */
-	uint64_t min, max;   /* U64, DURATION (ms), SIZE; max 0: no bound */
+	size_t offset;     /* of the field in the section's struct */
+	const char *deflt; /* as text; NULL: zero/NULL/empty */
+	uint64_t min, max; /* U64, DURATION (ms), SIZE; max 0: no bound */
 	const char *const *choices; /* ENUM, NULL-terminated */
-	const char *help;    /* one line */
+	const char *help;           /* one line */
 };
 
 /* A kind of section: `named` sections may occur many times, each with a NAME
@@ -52,13 +52,13 @@ struct conf_key {
 struct conf_section {
 	const char *name;
 	bool named;
-	size_t size;	 /* of the struct that its keys fill */
+	size_t size; /* of the struct that its keys fill */
 	const char *help;
 };
 
 struct conf_spec {
 	const struct conf_section *sections; /* .name NULL ends */
-	const struct conf_key *keys;	     /* .key NULL ends */
+	const struct conf_key *keys;         /* .key NULL ends */
 };
 
 struct conf; /* one parsed configuration, immutable */
@@ -66,10 +66,10 @@ struct conf; /* one parsed configuration, immutable */
 /* Parses text (file_name is for messages). On failure *msg gets a malloc'ed
  * "file:line: key: reason" and E_INVALID is returned. */
 int conf_parse(const struct conf_spec *spec, const char *file_name,
-    struct strv text, struct conf **out, char **msg) SBX_MUST_CHECK;
+	       struct strv text, struct conf **out, char **msg) SBX_MUST_CHECK;
 /* Reads and parses path (at most 1 MiB). */
-int conf_read(const struct conf_spec *spec, const char *path,
-    struct conf **out, char **msg) SBX_MUST_CHECK;
+int conf_read(const struct conf_spec *spec, const char *path, struct conf **out,
+	      char **msg) SBX_MUST_CHECK;
 void conf_free(struct conf *c);
 
 /* The filled struct of an unnamed section (defaults when it was not given;
@@ -77,11 +77,11 @@ void conf_free(struct conf *c);
 const void *conf_section(const struct conf *c, const char *section);
 /* The i-th named section of that kind, in file order; NULL at the end. */
 const void *conf_named(const struct conf *c, const char *section, size_t i,
-    const char **name);
+		       const char **name);
 /* Line on which that key was set; 0 when it is the default. name NULL for
  * unnamed sections. For messages about combinations of keys. */
-unsigned conf_line(const struct conf *c, const char *section,
-    const char *name, const char *key);
+unsigned conf_line(const struct conf *c, const char *section, const char *name,
+		   const char *key);
 const char *conf_file_name(const struct conf *c);
 
 /* Writes the whole effective configuration as INI that parses to the same;

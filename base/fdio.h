@@ -17,14 +17,14 @@ int fd_set_cloexec(int fd, bool on) SBX_MUST_CHECK;
 
 /* Reads a whole file of at most max bytes into a NUL-terminated, malloc'ed
  * string. E_NOTFOUND, E_DENIED, E_LIMIT (larger), E_SYS. */
-int file_read(const char *path, size_t max, char **out, size_t *len)
-    SBX_MUST_CHECK;
+int file_read(const char *path, size_t max, char **out,
+	      size_t *len) SBX_MUST_CHECK;
 /* As file_read, for a secret: one line, its end of line cut off, not empty.
  * Free with mem_free_secret(). */
 int file_read_secret(const char *path, char **out) SBX_MUST_CHECK;
 /* Replaces path atomically (temporary file, fsync, rename) with mode. */
-int file_write_atomic(const char *path, const void *p, size_t n, mode_t mode)
-    SBX_MUST_CHECK;
+int file_write_atomic(const char *path, const void *p, size_t n,
+		      mode_t mode) SBX_MUST_CHECK;
 /* mkdir -p; a part that exists as something else is E_EXISTS. */
 int dir_make(const char *path, mode_t mode) SBX_MUST_CHECK;
 

@@ -30,8 +30,8 @@ enum json_type {
  * nothing after it, no NUL and no duplicate-key surprises: the first of two
  * equal keys wins and the document is refused, E_INVALID). *why, when not
  * NULL, is set to a static text on failure. */
-int json_parse(struct strv text, struct json_doc **out, const char **why)
-    SBX_MUST_CHECK;
+int json_parse(struct strv text, struct json_doc **out,
+	       const char **why) SBX_MUST_CHECK;
 void json_doc_free(struct json_doc *d);
 const struct json *json_root(const struct json_doc *d);
 
@@ -51,8 +51,7 @@ char *json_scalar_text(const struct json *v);
 
 /* Array elements or object members in order: *it starts as NULL. False at
  * the end. name, when not NULL, is set to the member's name. */
-bool json_each(const struct json *v, const struct json **it,
-    const char **name);
+bool json_each(const struct json *v, const struct json **it, const char **name);
 size_t json_count(const struct json *v);
 
 #endif

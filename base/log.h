@@ -23,11 +23,12 @@ struct log_options {
 	enum log_level level;
 	const char *program; /* shown on each line, borrowed, may be NULL */
 	const char *path;    /* NULL: stderr; else a file, opened for append */
-	bool json;	     /* JSON lines instead of key=value text */
-	bool time;	     /* begin lines with an RFC 3339 time */
+	bool json;           /* JSON lines instead of key=value text */
+	bool time;           /* begin lines with an RFC 3339 time */
 };
 
-/* Applies o; a file that cannot be opened gives E_SYS and keeps the old sink. */
+/* Applies o; a file that cannot be opened gives E_SYS and keeps the old sink.
+ */
 int log_setup(const struct log_options *o) SBX_MUST_CHECK;
 /* Opens the log file again (after logrotate). */
 void log_reopen(void);
@@ -36,21 +37,21 @@ int log_level_parse(struct strv name, enum log_level *out) SBX_MUST_CHECK;
 
 void log_emit(enum log_level l, const char *event, const char *fmt, ...)
     SBX_PRINTF(3, 4);
-void log_fatal(const char *event, const char *fmt, ...) SBX_PRINTF(2, 3)
-    SBX_NORETURN; /* logs as error and exits with 1 */
+void log_fatal(const char *event, const char *fmt, ...)
+    SBX_PRINTF(2, 3) SBX_NORETURN; /* logs as error and exits with 1 */
 
 #define log_error(ev, ...) log_emit(LOG_ERROR, ev, __VA_ARGS__)
 #define log_warn(ev, ...)  log_emit(LOG_WARN, ev, __VA_ARGS__)
 #define log_info(ev, ...)  log_emit(LOG_INFO, ev, __VA_ARGS__)
-#define log_debug(ev, ...)                                                   \
-	do {                                                                 \
-		if (log_enabled(LOG_DEBUG))                                  \
-			log_emit(LOG_DEBUG, ev, __VA_ARGS__);                \
+#define log_debug(ev, ...)                                                     \
+	do {                                                                   \
+		if (log_enabled(LOG_DEBUG))                                    \
+			log_emit(LOG_DEBUG, ev, __VA_ARGS__);                  \
 	} while (0)
-#define log_trace(ev, ...)                                                   \
-	do {                                                                 \
-		if (log_enabled(LOG_TRACE))                                  \
-			log_emit(LOG_TRACE, ev, __VA_ARGS__);                \
+#define log_trace(ev, ...)                                                     \
+	do {                                                                   \
+		if (log_enabled(LOG_TRACE))                                    \
+			log_emit(LOG_TRACE, ev, __VA_ARGS__);                  \
 	} while (0)
 
 /* Peer text made safe for one log value: quoted, control and non-ASCII bytes
@@ -67,6 +68,6 @@ struct log_gate {
 	unsigned suppressed;
 };
 bool log_gate_pass(struct log_gate *g, unsigned per_second,
-    unsigned *suppressed);
+		   unsigned *suppressed);
 
 #endif

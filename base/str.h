@@ -18,9 +18,9 @@ struct strv {
 	size_t len;
 };
 
-#define STRV(lit)     ((struct strv){("" lit), sizeof(lit) - 1})
-#define STRV_NULL     ((struct strv){NULL, 0})
-#define STRV_ARG(v)   (int)(v).len, (v).p /* for "%.*s" */
+#define STRV(lit)   ((struct strv){("" lit), sizeof(lit) - 1})
+#define STRV_NULL   ((struct strv){NULL, 0})
+#define STRV_ARG(v) (int)(v).len, (v).p /* for "%.*s" */
 
 struct strv strv_of(const char *s); /* NULL gives the empty view */
 bool strv_eq(struct strv a, struct strv b);
@@ -31,15 +31,16 @@ struct strv strv_from(struct strv s, size_t off); /* off <= len */
 /* Without leading and trailing SP and HTAB (RFC 9110 OWS). */
 struct strv strv_trim(struct strv s);
 /* Cuts *rest at the first sep: returns what stands before it, and leaves what
- * follows in *rest (p NULL when there was no sep). False when rest->p is NULL. */
+ * follows in *rest (p NULL when there was no sep). False when rest->p is NULL.
+ */
 bool strv_cut(struct strv *rest, char sep, struct strv *out);
 /* -1 when c is not in s. */
 ptrdiff_t strv_index(struct strv s, char c);
 
 /* 1*DIGIT and nothing else, no sign, no blanks; leading zeros only when
  * canonical is false. E_INVALID, or E_LIMIT beyond max. */
-int strv_parse_u64(struct strv s, uint64_t max, bool canonical, uint64_t *out)
-    SBX_MUST_CHECK;
+int strv_parse_u64(struct strv s, uint64_t max, bool canonical,
+		   uint64_t *out) SBX_MUST_CHECK;
 /* "10", "10ms", "2s", "5m", "1h", "1d" -> milliseconds (a bare number is
  * seconds). */
 int strv_parse_duration(struct strv s, uint64_t *out_ms) SBX_MUST_CHECK;

@@ -34,8 +34,7 @@ struct addr {
  * "[::1]:80"); names are the dialer's. E_INVALID, E_LIMIT (path too long). */
 int addr_parse(struct strv s, struct addr *out) SBX_MUST_CHECK;
 /* "host:port" -> its parts (brackets taken off); E_INVALID. */
-int addr_split(struct strv s, struct strv *host, uint16_t *port)
-    SBX_MUST_CHECK;
+int addr_split(struct strv s, struct strv *host, uint16_t *port) SBX_MUST_CHECK;
 void addr_loopback(struct addr *a, bool v6, uint16_t port);
 int addr_unix(struct addr *a, const char *path) SBX_MUST_CHECK;
 bool addr_is_unix(const struct addr *a);

@@ -17,8 +17,8 @@
 #include "base/defs.h"
 #include "base/str.h"
 
-#define BUF_SLAB_SIZE	16384 /* usable bytes of a slab */
-#define BUF_PULLUP_MAX	65536
+#define BUF_SLAB_SIZE  16384 /* usable bytes of a slab */
+#define BUF_PULLUP_MAX 65536
 
 struct slab;
 struct bufpool;
@@ -44,7 +44,7 @@ struct strv bufq_front(const struct bufq *q);
 /* The first n bytes made contiguous (copies only if they are not); NULL when
  * fewer are there or n > BUF_PULLUP_MAX. Valid until q changes. */
 char *bufq_pullup(struct bufq *q, size_t n);
-void bufq_drain(struct bufq *q, size_t n); /* n <= len */
+void bufq_drain(struct bufq *q, size_t n);                     /* n <= len */
 size_t bufq_copy_out(const struct bufq *q, void *p, size_t n); /* a peek */
 
 void bufq_add(struct bufq *q, const void *p, size_t n); /* copies */
@@ -67,7 +67,6 @@ void bufq_move(struct bufq *dst, struct bufq *src, size_t n);
 
 /* Fills iov with the front of the queue: returns how many entries; their
  * bytes in *total. */
-int bufq_iovec(const struct bufq *q, struct iovec *iov, int max,
-    size_t *total);
+int bufq_iovec(const struct bufq *q, struct iovec *iov, int max, size_t *total);
 
 #endif

@@ -19,10 +19,10 @@ struct bufq;
 struct chunk_dec {
 	uint8_t state;
 	uint8_t digits;
-	uint16_t ext;	   /* extension bytes so far */
-	uint16_t trailer;  /* trailer bytes so far */
-	uint64_t left;	   /* of the current chunk */
-	uint64_t total;	   /* data bytes so far */
+	uint16_t ext;     /* extension bytes so far */
+	uint16_t trailer; /* trailer bytes so far */
+	uint64_t left;    /* of the current chunk */
+	uint64_t total;   /* data bytes so far */
 };
 
 void chunk_dec_init(struct chunk_dec *d);
@@ -33,7 +33,7 @@ void chunk_dec_init(struct chunk_dec *d);
  * follows stays in in), E_PROTO, or E_LIMIT.
  */
 int chunk_decode(struct chunk_dec *d, struct bufq *in, struct bufq *out,
-    size_t max) SBX_MUST_CHECK;
+		 size_t max) SBX_MUST_CHECK;
 
 /* Moves n bytes of data from src to dst as one chunk (n > 0). */
 void chunk_encode(struct bufq *dst, struct bufq *src, size_t n);

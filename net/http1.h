@@ -19,7 +19,7 @@
 
 struct bufq;
 
-#define HTTP1_HEAD_MAX	 32768 /* bytes, start line and fields */
+#define HTTP1_HEAD_MAX   32768 /* bytes, start line and fields */
 #define HTTP1_TARGET_MAX 16384
 #define HTTP1_FIELDS_MAX 100
 
@@ -90,7 +90,7 @@ enum http_method {
 /* How the body of a message is delimited (RFC 9112, 6.3). */
 enum http_body {
 	BODY_NONE,
-	BODY_LENGTH,	 /* head.content_length bytes (may be 0) */
+	BODY_LENGTH, /* head.content_length bytes (may be 0) */
 	BODY_CHUNKED,
 	BODY_UNTIL_CLOSE /* responses only */
 };
@@ -98,34 +98,40 @@ enum http_body {
 struct http_field {
 	uint16_t name_off, name_len;
 	uint16_t val_off, val_len; /* OWS trimmed */
-	uint16_t id;		   /* enum http_hdr */
+	uint16_t id;               /* enum http_hdr */
 };
 
 struct http_head {
-	const char *base;	/* first byte of the head */
-	uint32_t len;		/* with the empty line */
+	const char *base; /* first byte of the head */
+	uint32_t len;     /* with the empty line */
 	uint16_t nfields;
-	uint8_t minor;		/* HTTP/1.<minor>: 0 or 1 */
+	uint8_t minor; /* HTTP/1.<minor>: 0 or 1 */
 	bool request;
-	bool keep_alive;	/* what the sender wants, by version and
-				 * Connection */
-	bool expect_continue;	/* request: Expect: 100-continue, on 1.1 */
-	bool connection_other;	/* Connection names further fields */
-	bool wants_upgrade;	/* Connection: upgrade and an Upgrade field */
-	enum http_body body;	/* responses: set by http1_response_body() */
+	bool keep_alive;       /* what the sender wants, by version and
+				* Connection */
+	bool expect_continue;  /* request: Expect: 100-continue, on 1.1 */
+	bool connection_other; /* Connection names further fields */
+	bool wants_upgrade;    /* Connection: upgrade and an Upgrade field */
+	enum http_body body;   /* responses: set by http1_response_body() */
 	uint64_t content_length;
 	bool has_content_length;
 
 	/* request */
 	enum http_method method;
-	struct { uint16_t off, len; } method_at, target_at;
+	struct {
+		uint16_t off, len;
+	} method_at, target_at;
 	/* absolute-form only: authority and the rest ("/" when empty) */
 	bool absolute;
-	struct { uint16_t off, len; } authority_at, path_at;
+	struct {
+		uint16_t off, len;
+	} authority_at, path_at;
 
 	/* response */
 	uint16_t status;
-	struct { uint16_t off, len; } reason_at;
+	struct {
+		uint16_t off, len;
+	} reason_at;
 
 	/* index + 1 of the first field with that id; 0: none */
 	uint8_t first[H_COUNT];
@@ -134,8 +140,8 @@ struct http_head {
 
 /* Why a head was refused: a status for the client (request) or the log. */
 struct http_reject {
-	unsigned status;   /* 400, 414, 431, 501, 505 */
-	const char *what;  /* static text, for the log */
+	unsigned status;  /* 400, 414, 431, 501, 505 */
+	const char *what; /* static text, for the log */
 };
 
 /*
@@ -155,15 +161,17 @@ struct http_reject {
  * Authorization, an Expect other than 100-continue (417 as status).
  */
 int http1_parse_request(const char *p, size_t n, size_t *scanned,
-    struct http_head *out, struct http_reject *rej) SBX_MUST_CHECK;
+			struct http_head *out,
+			struct http_reject *rej) SBX_MUST_CHECK;
 /* The same for a response (interim ones too). Its body kind depends on the
  * request: call http1_response_body() next. */
 int http1_parse_response(const char *p, size_t n, size_t *scanned,
-    struct http_head *out, struct http_reject *rej) SBX_MUST_CHECK;
+			 struct http_head *out,
+			 struct http_reject *rej) SBX_MUST_CHECK;
 /* Sets h->body for a response to a request with that method; E_PROTO for
  * what no honest server sends (lengths on 1xx/204 with content, …). */
-int http1_response_body(struct http_head *h, enum http_method req)
-    SBX_MUST_CHECK;
+int http1_response_body(struct http_head *h,
+			enum http_method req) SBX_MUST_CHECK;
 
 /* The head's bytes now stand at base (they were moved or copied). */
 void http1_rebase(struct http_head *h, const char *base);
@@ -195,10 +203,10 @@ bool http1_connection_names(const struct http_head *h, struct strv name);
 bool http1_list_has(struct strv list, struct strv token);
 
 enum http_hdr http1_hdr_id(struct strv name);
-struct strv http1_hdr_name(enum http_hdr id); /* canonical spelling */
+struct strv http1_hdr_name(enum http_hdr id);  /* canonical spelling */
 struct strv http1_reason_for(unsigned status); /* "Not Found"; "" unknown */
-bool http1_token_ok(struct strv s);	/* 1*tchar */
-bool http1_value_ok(struct strv s);	/* may stand as a field value */
+bool http1_token_ok(struct strv s);            /* 1*tchar */
+bool http1_value_ok(struct strv s);            /* may stand as a field value */
 
 /*
  * Writing a head: begin reserves contiguous room at the end of q, the put
@@ -212,16 +220,16 @@ struct http_writer {
 	int err;
 };
 void http1_write_request(struct http_writer *w, struct bufq *q, size_t room,
-    struct strv method, struct strv target);
+			 struct strv method, struct strv target);
 void http1_write_status(struct http_writer *w, struct bufq *q, size_t room,
-    unsigned status, struct strv reason);
+			unsigned status, struct strv reason);
 void http1_put(struct http_writer *w, struct strv name, struct strv value);
 void http1_put_f(struct http_writer *w, struct strv name, const char *fmt, ...)
     SBX_PRINTF(3, 4);
 void http1_put_u64(struct http_writer *w, struct strv name, uint64_t v);
 /* A value made of pieces, without a copy in between. */
 void http1_put_parts(struct http_writer *w, struct strv name,
-    const struct strv *parts, size_t n);
+		     const struct strv *parts, size_t n);
 int http1_write_end(struct http_writer *w) SBX_MUST_CHECK;
 
 #endif

@@ -25,7 +25,7 @@ struct httpc_cbs {
 	/* A response head, valid until the next callback. Interim ones (1xx,
 	 * not 101) come with interim true, any number of times. */
 	void (*head)(struct httpc *c, const struct http_head *h, bool interim,
-	    void *arg);
+		     void *arg);
 	/* Body bytes; what is left in `in` stays and stops reading at 64 KiB
 	 * (httpc_body_resume()). end is true exactly once, also for a
 	 * response without a body. */
@@ -37,20 +37,20 @@ struct httpc_cbs {
 	 * E_PROTO (what: why, static text), E_TIMEOUT, E_LIMIT. The
 	 * connection is closed and c is gone after this. */
 	void (*failed)(struct httpc *c, int err, bool begun, const char *what,
-	    void *arg);
+		       void *arg);
 };
 
 /* Takes a connected stream (handshake may be under way). key: what the pool
  * knows it by, copied; empty: never pooled. pool may be NULL. */
 struct httpc *httpc_take_stream(struct loop *l, struct httpc_pool *pool,
-    struct strv key, struct stream *st);
+				struct strv key, struct stream *st);
 bool httpc_reused(const struct httpc *c); /* has served a request before */
 struct stream *httpc_stream(struct httpc *c);
 
 /*
  * A request:
- *   w = httpc_begin(c, cbs, arg, method, method_id, target, body, length, room);
- *   http1_put(w, …)…       any field but Connection, Content-Length,
+ *   w = httpc_begin(c, cbs, arg, method, method_id, target, body, length,
+ * room); http1_put(w, …)…       any field but Connection, Content-Length,
  *                          Transfer-Encoding, Upgrade, TE
  *   httpc_end_head(c, upgrade)  upgrade: protocol to ask for, empty: none
  *   httpc_move(c, src, n)…      body bytes, as they come
@@ -59,8 +59,10 @@ struct stream *httpc_stream(struct httpc *c);
  * httpc_flush() or httpc_end().
  */
 struct http_writer *httpc_begin(struct httpc *c, const struct httpc_cbs *cbs,
-    void *arg, struct strv method, enum http_method id, struct strv target,
-    enum http_body body, uint64_t length, size_t room);
+				void *arg, struct strv method,
+				enum http_method id, struct strv target,
+				enum http_body body, uint64_t length,
+				size_t room);
 int httpc_end_head(struct httpc *c, struct strv upgrade) SBX_MUST_CHECK;
 void httpc_move(struct httpc *c, struct bufq *src, size_t n);
 void httpc_write(struct httpc *c, const void *p, size_t n);
@@ -88,12 +90,12 @@ struct stream *httpc_upgrade(struct httpc *c);
 
 /* --- pool -------------------------------------------------------------- */
 struct httpc_pool_options {
-	uint64_t idle_ms;    /* an idle connection lives this long (4 s) */
-	unsigned max_idle;   /* in all */
+	uint64_t idle_ms;  /* an idle connection lives this long (4 s) */
+	unsigned max_idle; /* in all */
 	unsigned max_per_key;
 };
 struct httpc_pool *httpc_pool_new(struct loop *l,
-    const struct httpc_pool_options *o);
+				  const struct httpc_pool_options *o);
 void httpc_pool_free(struct httpc_pool *p);
 /* The most recently used idle connection under key, or NULL. A connection
  * that the peer has ended, or that sent bytes unasked, is never handed out. */

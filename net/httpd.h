@@ -39,18 +39,18 @@ struct loop;
 struct stream;
 
 struct httpd_options {
-	uint64_t head_ms;	/* first byte of a head to its end (10 s) */
-	uint64_t idle_ms;	/* between requests (75 s) */
-	uint64_t handshake_ms;	/* TLS, and the first byte after it (10 s) */
-	uint64_t body_ms;	/* longest pause within a body (60 s) */
-	uint64_t body_rate;	/* bytes/s a body must average once it has
-				 * taken body_ms; 0: no minimum (default 0) */
-	uint64_t write_ms;	/* longest time the peer takes nothing of a
-				 * response that waits (60 s) */
-	uint64_t linger_ms;	/* see stream_finish (2 s) */
-	uint64_t max_body;	/* 0: no bound; else 413 */
-	unsigned max_requests;	/* per connection; 0: no bound */
-	const char *server;	/* Server field of own answers; NULL: none */
+	uint64_t head_ms;      /* first byte of a head to its end (10 s) */
+	uint64_t idle_ms;      /* between requests (75 s) */
+	uint64_t handshake_ms; /* TLS, and the first byte after it (10 s) */
+	uint64_t body_ms;      /* longest pause within a body (60 s) */
+	uint64_t body_rate;    /* bytes/s a body must average once it has
+				* taken body_ms; 0: no minimum (default 0) */
+	uint64_t write_ms;     /* longest time the peer takes nothing of a
+				* response that waits (60 s) */
+	uint64_t linger_ms;    /* see stream_finish (2 s) */
+	uint64_t max_body;     /* 0: no bound; else 413 */
+	unsigned max_requests; /* per connection; 0: no bound */
+	const char *server;    /* Server field of own answers; NULL: none */
 };
 
 struct httpd_handler {
@@ -60,14 +60,14 @@ struct httpd_handler {
 	 * it asks for the body of the answer; NULL: a short text. The callee
 	 * may send the answer itself with httpd_respond() and return true. */
 	bool (*refused)(struct httpd_conn *c, unsigned status, const char *what,
-	    void *arg);
+			void *arg);
 	/* A connection ended (all exchanges are closed). May be NULL. */
 	void (*conn_closed)(struct httpd_conn *c, void *arg);
 };
 
 /* Shared by the connections of a listener; everything is borrowed. */
 struct httpd *httpd_new(struct loop *l, const struct httpd_options *o,
-    const struct httpd_handler *h, void *arg);
+			const struct httpd_handler *h, void *arg);
 /* Connections must have ended (httpd_drain or httpd_close_all first). */
 void httpd_free(struct httpd *s);
 size_t httpd_count(const struct httpd *s); /* open connections */
@@ -77,11 +77,11 @@ void httpd_drain(struct httpd *s);
 void httpd_close_all(struct httpd *s);
 /* Calls fn for each connection (for a state dump). */
 void httpd_each(struct httpd *s, void (*fn)(struct httpd_conn *, void *),
-    void *arg);
+		void *arg);
 
 /* Takes a stream (TLS or not) into service. tag: the owner's pointer. */
 struct httpd_conn *httpd_serve(struct httpd *s, struct stream *st,
-    const struct addr *peer, void *tag);
+			       const struct addr *peer, void *tag);
 void *httpd_conn_tag(const struct httpd_conn *c);
 const struct addr *httpd_conn_peer(const struct httpd_conn *c);
 struct stream *httpd_conn_stream(struct httpd_conn *c);
@@ -94,7 +94,7 @@ void httpd_conn_close(struct httpd_conn *c); /* now; exchanges get closed */
 
 struct httpd_req_cbs {
 	void (*body)(struct httpd_req *rq, struct bufq *in, bool end,
-	    void *arg);
+		     void *arg);
 	void (*drained)(struct httpd_req *rq, void *arg);
 	void (*closed)(struct httpd_req *rq, int err, void *arg);
 };
@@ -104,7 +104,7 @@ const struct http_head *httpd_head(const struct httpd_req *rq);
 struct httpd_conn *httpd_req_conn(struct httpd_req *rq);
 struct loop *httpd_loop(const struct httpd_req *rq);
 void httpd_set_cbs(struct httpd_req *rq, const struct httpd_req_cbs *cbs,
-    void *arg);
+		   void *arg);
 void *httpd_req_arg(const struct httpd_req *rq);
 /* Memory that lives as long as the exchange (until closed has returned). */
 void *httpd_alloc(struct httpd_req *rq, size_t n);
@@ -124,10 +124,10 @@ void httpd_set_max_body(struct httpd_req *rq, uint64_t bytes);
 /* A whole response in one write: head, type (may be NULL), body. More fields
  * come from extra ("Name: value\r\n"..., may be empty, trusted). */
 void httpd_respond(struct httpd_req *rq, unsigned status, const char *type,
-    struct strv extra, struct strv body);
+		   struct strv extra, struct strv body);
 /* On a connection whose request could not even be parsed. Closes after. */
-void httpd_conn_respond(struct httpd_conn *c, unsigned status,
-    const char *type, struct strv extra, struct strv body);
+void httpd_conn_respond(struct httpd_conn *c, unsigned status, const char *type,
+			struct strv extra, struct strv body);
 
 /*
  * A response of one's own making, in steps:
@@ -143,7 +143,8 @@ void httpd_conn_respond(struct httpd_conn *c, unsigned status,
  * reserve for the head.
  */
 struct http_writer *httpd_begin(struct httpd_req *rq, unsigned status,
-    struct strv reason, enum http_body body, uint64_t length, size_t room);
+				struct strv reason, enum http_body body,
+				uint64_t length, size_t room);
 int httpd_end_head(struct httpd_req *rq) SBX_MUST_CHECK;
 void httpd_write(struct httpd_req *rq, const void *p, size_t n);
 /* Moves n bytes from src. */
@@ -157,10 +158,10 @@ void httpd_inform(struct httpd_req *rq, unsigned status, struct strv fields);
  * so that the client sees it is incomplete; else it is closed without one.
  * `closed` is called with E_CANCELLED after the batch. */
 void httpd_abort(struct httpd_req *rq);
-bool httpd_begun(const struct httpd_req *rq);	 /* a final head was written */
-bool httpd_over_high(const struct httpd_req *rq);/* stop producing */
-unsigned httpd_status(const struct httpd_req *rq);  /* 0 before the head */
-uint64_t httpd_sent(const struct httpd_req *rq);    /* body bytes queued */
+bool httpd_begun(const struct httpd_req *rq);     /* a final head was written */
+bool httpd_over_high(const struct httpd_req *rq); /* stop producing */
+unsigned httpd_status(const struct httpd_req *rq); /* 0 before the head */
+uint64_t httpd_sent(const struct httpd_req *rq);   /* body bytes queued */
 /* The response must be the connection's last. */
 void httpd_close_after(struct httpd_req *rq);
 

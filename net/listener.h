@@ -17,11 +17,11 @@ struct listener;
 struct loop;
 
 struct listen_options {
-	int backlog;	 /* default 1024 when 0 */
-	bool reuseport;	 /* TCP: one socket per worker */
-	bool v6only;	 /* [::] without IPv4 */
-	mode_t mode;	 /* unix: mode of the socket file (0: 0660) */
-	uid_t uid;	 /* unix: owner; (uid_t)-1 keeps */
+	int backlog;    /* default 1024 when 0 */
+	bool reuseport; /* TCP: one socket per worker */
+	bool v6only;    /* [::] without IPv4 */
+	mode_t mode;    /* unix: mode of the socket file (0: 0660) */
+	uid_t uid;      /* unix: owner; (uid_t)-1 keeps */
 	gid_t gid;
 };
 
@@ -29,11 +29,13 @@ struct listen_options {
  * unix socket file is replaced, one in use is E_BUSY; anything else at that
  * path is E_EXISTS. TCP address in use: E_BUSY. */
 int listener_bind(const struct addr *a, const struct listen_options *o,
-    int *fd) SBX_MUST_CHECK;
+		  int *fd) SBX_MUST_CHECK;
 
 /* accepted: fd is the callee's (non-blocking, close-on-exec). */
-struct listener *listener_take_fd(struct loop *l, int fd,
-    void (*accepted)(int fd, const struct addr *peer, void *arg), void *arg);
+struct listener *
+listener_take_fd(struct loop *l, int fd,
+		 void (*accepted)(int fd, const struct addr *peer, void *arg),
+		 void *arg);
 void listener_pause(struct listener *ls);
 void listener_resume(struct listener *ls);
 bool listener_paused(const struct listener *ls);

@@ -78,6 +78,6 @@ void timer_clear(struct timer *t); /* frees the event; before freeing owner */
 
 /* Calls fn(signo, arg) on the loop for each delivery of signo. */
 void loop_on_signal(struct loop *l, int signo, void (*fn)(int, void *),
-    void *arg);
+		    void *arg);
 
 #endif

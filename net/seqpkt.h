@@ -31,7 +31,7 @@ struct seqpkt_cbs {
 };
 
 struct seqpkt *seqpkt_take_fd(struct loop *l, int fd,
-    const struct seqpkt_cbs *cbs, void *arg);
+			      const struct seqpkt_cbs *cbs, void *arg);
 void seqpkt_close(struct seqpkt *sp); /* idempotent, defers the free */
 /* Queues a message (sent at once when possible). fd: -1, or one that is
  * duplicated for the other side; the caller keeps its own. E_LIMIT: longer
@@ -46,8 +46,8 @@ int seqpkt_peer(struct seqpkt *sp, uid_t *uid, pid_t *pid) SBX_MUST_CHECK;
 int seqpkt_pair(int fds[2]) SBX_MUST_CHECK;
 /* A listening SEQPACKET socket at path (as listener_bind does it: mode, owner,
  * abandoned files), or a connection to one. */
-int seqpkt_bind(const char *path, mode_t mode, uid_t uid, gid_t gid, int *fd)
-    SBX_MUST_CHECK;
+int seqpkt_bind(const char *path, mode_t mode, uid_t uid, gid_t gid,
+		int *fd) SBX_MUST_CHECK;
 int seqpkt_connect(const char *path, int *fd) SBX_MUST_CHECK;
 
 #endif

@@ -73,7 +73,7 @@ struct stream_io {
 /* Takes fd (owned even on failure, which cannot happen short of OOM).
  * Reading starts at once. cbs is borrowed and must outlive the stream. */
 struct stream *stream_take_fd(struct loop *l, int fd,
-    const struct stream_cbs *cbs, void *arg);
+			      const struct stream_cbs *cbs, void *arg);
 void stream_close(struct stream *st);
 /* Closes so that the peer sees a reset (SO_LINGER 0): for a response that
  * must not look complete. */
@@ -87,8 +87,7 @@ void stream_finish(struct stream *st, uint64_t linger_ms);
 /* Changes owner: later callbacks go to cbs/arg. The queues stay. If input is
  * waiting, `readable` is called for it after this batch, and `eof` after that
  * if it was seen. */
-void stream_set_cbs(struct stream *st, const struct stream_cbs *cbs,
-    void *arg);
+void stream_set_cbs(struct stream *st, const struct stream_cbs *cbs, void *arg);
 /* Puts io (with ctx, owned: io->free) between stream and descriptor; before
  * the first byte. A handshake, if io has one, starts at once; until it is done
  * nothing is delivered and writes are queued. */
@@ -109,7 +108,7 @@ struct bufq *stream_output(struct stream *st);
 
 void stream_set_input_limit(struct stream *st, size_t bytes);
 void stream_set_high(struct stream *st, size_t bytes); /* default 64 KiB */
-void stream_pause(struct stream *st);  /* no `readable` until resume */
+void stream_pause(struct stream *st); /* no `readable` until resume */
 /* Reads again if the input is below its limit; also delivers what the io
  * layer holds. `readable` is never called from inside this function. */
 void stream_resume(struct stream *st);
@@ -121,9 +120,9 @@ void stream_flush(struct stream *st);
 bool stream_over_high(const struct stream *st);
 /* After the output is written: FIN or close_notify+FIN. Idempotent. */
 void stream_shutdown(struct stream *st);
-bool stream_shut(const struct stream *st);	/* shutdown was asked for */
-bool stream_flushed(const struct stream *st);	/* output empty, shutdown done
-						 * if it was asked for */
+bool stream_shut(const struct stream *st);    /* shutdown was asked for */
+bool stream_flushed(const struct stream *st); /* output empty, shutdown done
+					       * if it was asked for */
 bool stream_eof(const struct stream *st);
 bool stream_eof_clean(const struct stream *st);
 

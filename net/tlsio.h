@@ -24,7 +24,7 @@ void tlsio_connect(struct stream *st, struct tlsctx *ctx, const char *host);
 struct tls_info {
 	const char *version; /* "TLSv1.3" */
 	const char *cipher;
-	const char *sni;     /* NULL: none */
+	const char *sni; /* NULL: none */
 	bool resumed;
 };
 /* False when st is not TLS or not ready. Strings live as long as st. */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One worker: accepts, terminates TLS, authenticates, routes and proxies.
+ * Usually a process of its own without root; with workers = 1 in the
+ * foreground it shares the master's process and loop. struct worker is the
+ * context that the request path (exchange, auth, proxy, tunnel) is given.
+ */
+#ifndef SBX_GATEWAY_WORKER_H
+#define SBX_GATEWAY_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/defs.h"
+#include "gateway/gwconf.h"
+#include "gateway/route.h"
+#include "gateway/stats.h"
+
+struct access_log;
+struct auth;
+struct connector;
+struct httpc_pool;
+struct limits;
+struct loop;
+struct seqpkt;
+struct tlsctx;
+struct worker;
+
+struct worker_listener {
+	const struct gw_listen *conf;
+	int fd; /* owned by the master; a worker process inherits it */
+	struct tlsctx *tls; /* NULL: plain */
+};
+
+struct worker_options {
+	struct loop *loop;
+	const struct gw_conf *conf;
+	unsigned index;
+	int channel; /* our end of the pair with the master; taken */
+	const struct worker_listener *listeners;
+	size_t nlisteners;
+	bool direct; /* same uid as the master: opens sockets itself */
+	void (*exited)(struct worker *w, void *arg); /* drained */
+	void *arg;
+};
+
+struct worker *worker_start(const struct worker_options *o);
+void worker_free(struct worker *w);
+
+/* --- for the request path ---------------------------------------------- */
+struct loop *worker_loop(struct worker *w);
+const struct gw_conf *worker_conf(struct worker *w);
+struct route_table *worker_routes(struct worker *w);
+struct httpc_pool *worker_pool(struct worker *w);
+struct stats *worker_stats(struct worker *w);
+struct access_log *worker_access_log(struct worker *w);
+struct auth *worker_auth(struct worker *w);
+struct connector *worker_connector(struct worker *w);
+struct limits *worker_limits(struct worker *w);
+struct seqpkt *worker_channel(struct worker *w);
+bool worker_draining(const struct worker *w);
+/* Calls fn once the replica holds everything that existed when this was
+ * called (one round trip to the master and its agents, shared by all who
+ * wait), or after 1 s with err E_TIMEOUT. Never from inside the call. The
+ * returned handle cancels. */
+struct worker_wait;
+struct worker_wait *worker_sync(struct worker *w,
+				void (*fn)(int err, void *arg), void *arg);
+void worker_sync_cancel(struct worker_wait *h);
+
+#endif
