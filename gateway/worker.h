@@ -21,6 +21,7 @@ struct access_log;
 struct auth;
 struct connector;
 struct httpc_pool;
+struct httpd;
 struct limits;
 struct loop;
 struct seqpkt;
@@ -60,6 +61,19 @@ struct connector *worker_connector(struct worker *w);
 struct limits *worker_limits(struct worker *w);
 struct seqpkt *worker_channel(struct worker *w);
 bool worker_draining(const struct worker *w);
+struct httpd *worker_httpd(struct worker *w);
+unsigned worker_index(const struct worker *w);
+/* What the request path made for itself (exchange_httpd_new() fills it and
+ * exchange_httpd_free() empties it); the accessors above read it. */
+struct worker_parts {
+	struct httpc_pool *pool;
+	struct access_log *access_log;
+	struct auth *auth;
+	struct connector *connector;
+	struct limits *limits;
+	void *path; /* anything else of exchange.c */
+};
+struct worker_parts *worker_parts(struct worker *w);
 /* Calls fn once the replica holds everything that existed when this was
  * called (one round trip to the master and its agents, shared by all who
  * wait), or after 1 s with err E_TIMEOUT. Never from inside the call. The
