@@ -1,1 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+# Benchmarks: built by `make bench-tools`, run by `make bench`; never part of
+# the test suite (no timed assertions there).
+BENCH_TOOLS = tests/bench/backend tests/bench/load
+EXTRA_PROGRAMS = $(BENCH_TOOLS)
+EXTRA_DIST += tests/bench/edge.py
+CLEANFILES += $(BENCH_TOOLS)
+
+tests_bench_backend_SOURCES = tests/bench/backend.c
+tests_bench_load_SOURCES = tests/bench/load.c
+tests_bench_load_LDADD = $(OPENSSL_LIBS)
+
+.PHONY: bench bench-tools
+bench-tools: $(BENCH_TOOLS)
+bench: all bench-tools
+	/usr/bin/python3 $(srcdir)/tests/bench/edge.py --build $(builddir)
