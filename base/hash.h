@@ -24,11 +24,15 @@ void *hash_set(struct hash *h, struct strv key, void *value);
 /* Takes key out; returns its value, or NULL. */
 void *hash_del(struct hash *h, struct strv key);
 
-/* Walk: pos starts at 0; NULL at the end. Taking out the entry just returned
- * is allowed during a walk, adding is not. */
+/* Walk: *pos starts at 0; NULL at the end; key may be NULL. Taking out the
+ * entry just returned is allowed during a walk (its key goes with it), adding
+ * is not. */
 void *hash_next(const struct hash *h, size_t *pos, struct strv *key);
 
 /* The seeded hash itself, for tables of other shapes. */
 uint64_t hash_bytes(const void *p, size_t n);
+/* SipHash-1-3 under a given key, for what must be the same in two processes.
+ */
+uint64_t hash_siphash13(const uint64_t key[2], const void *p, size_t n);
 
 #endif

@@ -1,4 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
-	base/defs.h
+	base/conf.h \
+	base/defs.h \
+	base/err.c \
+	base/err.h \
+	base/fdio.c \
+	base/fdio.h \
+	base/hash.c \
+	base/hash.h \
+	base/json.h \
+	base/log.c \
+	base/log.h \
+	base/mem.c \
+	base/mem.h \
+	base/str.c \
+	base/str.h \
+	base/strbuf.c \
+	base/token.c \
+	base/token.h \
+	base/utf8.c \
+	base/utf8.h

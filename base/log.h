@@ -6,6 +6,10 @@
  *
  * Text that a peer supplied goes through log_esc(), which escapes control
  * bytes and cuts at 256. Secrets are never given to these functions at all.
+ *
+ * Values with blanks stand in double quotes. In JSON mode the pairs become
+ * members: an unquoted number stays a number, everything else is a string,
+ * and words without a key end up in "msg".
  */
 #ifndef SBX_BASE_LOG_H
 #define SBX_BASE_LOG_H
@@ -32,6 +36,12 @@ struct log_options {
 int log_setup(const struct log_options *o) SBX_MUST_CHECK;
 /* Opens the log file again (after logrotate). */
 void log_reopen(void);
+/* With a hook, lines (NUL-terminated, without their LF) go there and nowhere
+ * else: for tests, and for programs whose log is somebody else's. NULL takes
+ * it away. */
+typedef void (*log_hook_cb)(enum log_level l, const char *line, size_t len,
+			    void *arg);
+void log_set_hook(log_hook_cb cb, void *arg);
 bool log_enabled(enum log_level l);
 int log_level_parse(struct strv name, enum log_level *out) SBX_MUST_CHECK;
 
@@ -56,7 +66,7 @@ void log_fatal(const char *event, const char *fmt, ...)
 
 /* Peer text made safe for one log value: quoted, control and non-ASCII bytes
  * as \xNN, cut at 256 bytes. Valid until the eighth next call in this
- * process (a small ring), so several fit in one log line. */
+ * thread (a small ring), so several fit in one log line. */
 const char *log_esc(struct strv v);
 
 /* A gate for what a peer can trigger: true at most `per_second` times a
