@@ -6,6 +6,11 @@
  *     [section]   or   [section NAME]
  *     key = value
  *
+ * Comments stand on lines of their own. A value runs to the end of its line,
+ * without the blanks around it; in double quotes (with \" and \\ in them) it
+ * may begin or end with blanks, or hold " #" or " ;". Text is UTF-8. `key =`
+ * is the empty text, or for a list: no element.
+ *
  * A program describes its keys once, in a table of struct conf_key; the table
  * drives parsing, checking, defaults, --dump-config, and the test that every
  * key is in the manual. Unknown or repeated keys and sections are errors, and

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
+	base/conf.c \
 	base/conf.h \
+	base/confval.c \
+	base/confval.h \
 	base/defs.h \
 	base/err.c \
 	base/err.h \
@@ -9,7 +12,10 @@ libbase_a_SOURCES = \
 	base/fdio.h \
 	base/hash.c \
 	base/hash.h \
+	base/json.c \
 	base/json.h \
+	base/jsonlex.c \
+	base/jsonlex.h \
 	base/log.c \
 	base/log.h \
 	base/mem.c \
