@@ -158,7 +158,13 @@ struct http_reject {
  * not host[:port], versions other than 1.0 and 1.1, targets not in origin-,
  * absolute- (http, https) or asterisk-form (only OPTIONS), CONNECT (501),
  * bytes outside 0x21-0x7e in a target, '#' in it, two X-Sandbox-Token, two
- * Authorization, an Expect other than 100-continue (417 as status).
+ * Authorization, an Expect other than 100-continue (417 as status), an
+ * absolute-form whose authority is not what Host says, a Connection that is
+ * not a list of tokens.
+ *
+ * On failure *out holds nothing of use. The verdict on a head does not depend
+ * on how the input was cut into pieces; but while it trickles in, only a bare
+ * LF or the end of the head makes the parser look again.
  */
 int http1_parse_request(const char *p, size_t n, size_t *scanned,
 			struct http_head *out,
@@ -205,6 +211,7 @@ bool http1_list_has(struct strv list, struct strv token);
 enum http_hdr http1_hdr_id(struct strv name);
 struct strv http1_hdr_name(enum http_hdr id);  /* canonical spelling */
 struct strv http1_reason_for(unsigned status); /* "Not Found"; "" unknown */
+bool http1_host_ok(struct strv s);             /* host[:port], not empty */
 bool http1_token_ok(struct strv s);            /* 1*tchar */
 bool http1_value_ok(struct strv s);            /* may stand as a field value */
 

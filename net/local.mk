@@ -5,6 +5,14 @@ libnet_a_SOURCES = \
 	net/addr.h \
 	net/buf.c \
 	net/buf.h \
+	net/chunk.c \
+	net/chunk.h \
+	net/http1.c \
+	net/http1.h \
+	net/http1_names.c \
+	net/http1_parse.c \
+	net/http1_scan.h \
+	net/http1_write.c \
 	net/loop.c \
 	net/loop.h
 libnettls_a_SOURCES =

@@ -1,1 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+
+check_PROGRAMS += tests/unit/test_http1
+TESTS += tests/unit/test_http1
+tests_unit_test_http1_SOURCES = tests/unit/test_http1.c \
+	tests/unit/http1_diff.c tests/unit/http1_diff.h
+tests_unit_test_http1_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_http1_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_http1_response
+TESTS += tests/unit/test_http1_response
+tests_unit_test_http1_response_SOURCES = tests/unit/test_http1_response.c \
+	tests/unit/http1_diff.c tests/unit/http1_diff.h
+tests_unit_test_http1_response_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_http1_response_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
