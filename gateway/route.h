@@ -45,8 +45,15 @@ struct route_sandbox {
 	bool gone; /* a tombstone */
 	char *gone_reason;
 	time_t gone_at;
-	unsigned conns; /* open exchanges and tunnels, by this worker */
+	unsigned conns; /* open exchanges and tunnels, by this worker; see
+			 * route_hold() */
+	bool detached;  /* out of the table, freed when conns is 0 */
+	struct route_sandbox *next_gone; /* route.c: tombstones by age */
 };
+
+/* A tombstone is kept for a day, and at most so many are. */
+#define ROUTE_GONE_SECONDS 86400
+#define ROUTE_GONE_MAX     16384
 
 /* A user token (Hugging Face style bearer). */
 struct route_bearer {
@@ -58,13 +65,24 @@ struct route_bearer {
 
 struct route_table *route_new(void);
 void route_free(struct route_table *t);
+/* Where `conf` of configured sandboxes comes from (borrowed; it must outlive
+ * the table or be replaced). Those that are in the table are looked up anew. */
+void route_set_conf(struct route_table *t, const struct gw_conf *conf);
 /* Changes with every change; for caches of decisions. */
 uint64_t route_version(const struct route_table *t);
 
+/* Sandboxes and tombstones; case-insensitively (ids come in host names). The
+ * pointer is good until route_version() changes. */
 struct route_sandbox *route_lookup(struct route_table *t, struct strv id);
+/* An exchange or tunnel begins and ends: a held sandbox stays readable when
+ * the table drops it. */
+void route_hold(struct route_sandbox *s);
+void route_release(struct route_sandbox *s);
 const struct route_bearer *route_bearer(const struct route_table *t,
 					const uint8_t hash[TOKEN_HASH_LEN]);
 struct route_agent *route_agent(struct route_table *t, struct strv name);
+/* For requests that name no sandbox: the embedded agent, or the only one. */
+struct route_agent *route_default_agent(struct route_table *t);
 size_t route_count(const struct route_table *t);
 struct route_sandbox *route_each(struct route_table *t, size_t *pos);
 
@@ -90,6 +108,8 @@ enum route_kind {
 struct route_match {
 	enum route_kind kind;
 	struct strv id;     /* empty: the default sandbox */
+	struct strv label;  /* ROUTE_AGENT by name (<label>--49983): a sandbox
+			     * or an agent; id is what the path names */
 	uint16_t port;      /* ROUTE_PORT */
 	bool by_name;       /* by Host label: no prefix to strip */
 	bool keep_prefix;   /* absproxy */
@@ -103,6 +123,14 @@ struct route_match {
 /* host: value of Host, port and all. */
 void route_match(const struct gw_conf *conf, struct strv host, struct strv path,
 		 struct route_match *out);
+/* The port that means the agent itself in the by-name forms. */
+#define ROUTE_AGENT_PORT 49983
+/* True for the path of an agent's route that nobody can read differently: no
+ * percent sign, backslash, dot segment or empty segment before the query. */
+bool route_plain_path(struct strv path);
+/* True when no segment of the path could be taken for "." or "..": what is
+ * sent on below a prefix through an agent must stay below it. */
+bool route_stays_below(struct strv path);
 /* 1..63 of [a-z0-9-], not beginning or ending with '-', no "--" inside. */
 bool route_id_ok(struct strv id);
 /* Canonical decimal 1-65535; 0 when it is not. */

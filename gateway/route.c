@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The route table: three hash tables (sandboxes, agents, bearers) that change
+ * by the messages of PROTOCOL.md, section 2, and by nothing else. The master's
+ * and the workers' are the same thing: a replica is what route_dump() of the
+ * owner, applied in order, makes. Every change moves `version`, on which all
+ * cached decisions depend.
+ */
+#include "config.h"
+
+#include "gateway/route.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/token.h"
+#include "gateway/gwconf.h"
+
+struct route_table {
+	struct hash *sandboxes; /* by id; "-" for the default one */
+	struct hash *agents;
+	struct hash *bearers; /* by the 32 bytes of the hash */
+	const struct gw_conf *conf;
+	uint64_t version;
+	/* tombstones, oldest first; some may have come back to life */
+	struct route_sandbox *gone_head, **gone_tail;
+	size_t ngone;
+};
+
+struct route_table *
+route_new(void)
+{
+	struct route_table *t = xcalloc(1, sizeof(*t));
+
+	t->sandboxes = hash_new();
+	t->agents = hash_new();
+	t->bearers = hash_new();
+	t->gone_tail = &t->gone_head;
+	t->version = 1;
+	return t;
+}
+
+static void
+agent_free(struct route_agent *a)
+{
+	free(a->name);
+	free(a->http);
+	free(a->control);
+	free(a->ns);
+	mem_free_secret(a->token);
+	free(a);
+}
+
+static void
+sandbox_free(struct route_sandbox *s)
+{
+	free(s->id);
+	free(s->ns);
+	free(s->gone_reason);
+	free(s);
+}
+
+static void
+bearer_free(struct route_bearer *b)
+{
+	free(b->name);
+	free(b->ns);
+	free(b->role);
+	free(b);
+}
+
+/* Takes s out of the table's hands. */
+static void
+sandbox_drop(struct route_sandbox *s)
+{
+	if (s->conns == 0)
+		sandbox_free(s);
+	else
+		s->detached = true;
+}
+
+void
+route_free(struct route_table *t)
+{
+	struct route_sandbox *s;
+	struct route_agent *a;
+	struct route_bearer *b;
+	size_t pos;
+
+	if (t == NULL)
+		return;
+	for (pos = 0; (s = hash_next(t->sandboxes, &pos, NULL)) != NULL;)
+		sandbox_drop(s);
+	for (pos = 0; (a = hash_next(t->agents, &pos, NULL)) != NULL;)
+		agent_free(a);
+	for (pos = 0; (b = hash_next(t->bearers, &pos, NULL)) != NULL;)
+		bearer_free(b);
+	hash_free(t->sandboxes);
+	hash_free(t->agents);
+	hash_free(t->bearers);
+	free(t);
+}
+
+uint64_t
+route_version(const struct route_table *t)
+{
+	return t->version;
+}
+
+static const struct gw_sandbox_conf *
+conf_of(const struct route_table *t, const char *id)
+{
+	size_t i;
+
+	if (t->conf == NULL)
+		return NULL;
+	for (i = 0; i < t->conf->nsandboxes; i++) {
+		if (strcmp(t->conf->sandboxes[i].name, id) == 0)
+			return &t->conf->sandboxes[i];
+	}
+	return NULL;
+}
+
+void
+route_set_conf(struct route_table *t, const struct gw_conf *conf)
+{
+	struct route_sandbox *s;
+	size_t pos = 0;
+
+	t->conf = conf;
+	while ((s = hash_next(t->sandboxes, &pos, NULL)) != NULL) {
+		if (s->agent == NULL)
+			s->conf = conf_of(t, s->id);
+	}
+	t->version++;
+}
+
+/* --- looking up -------------------------------------------------------- */
+
+static struct strv
+table_key(struct strv id)
+{
+	return id.len == 0 ? STRV("-") : id;
+}
+
+struct route_sandbox *
+route_lookup(struct route_table *t, struct strv id)
+{
+	char low[SANDBOX_ID_MAX];
+	size_t i;
+
+	if (id.len > sizeof(low))
+		return NULL;
+	for (i = 0; i < id.len; i++) {
+		low[i] = id.p[i];
+		if (low[i] >= 'A' && low[i] <= 'Z')
+			low[i] = (char)(low[i] + ('a' - 'A'));
+	}
+	id.p = low;
+	return hash_get(t->sandboxes, table_key(id));
+}
+
+void
+route_hold(struct route_sandbox *s)
+{
+	s->conns++;
+}
+
+void
+route_release(struct route_sandbox *s)
+{
+	if (s == NULL)
+		return;
+	s->conns--;
+	if (s->detached && s->conns == 0)
+		sandbox_free(s);
+}
+
+const struct route_bearer *
+route_bearer(const struct route_table *t, const uint8_t hash[TOKEN_HASH_LEN])
+{
+	struct strv key = {(const char *)hash, TOKEN_HASH_LEN};
+
+	return hash_get(t->bearers, key);
+}
+
+struct route_agent *
+route_agent(struct route_table *t, struct strv name)
+{
+	return hash_get(t->agents, name);
+}
+
+struct route_agent *
+route_default_agent(struct route_table *t)
+{
+	struct route_agent *a;
+	size_t pos = 0;
+
+	if ((a = hash_get(t->agents, STRV("embedded"))) != NULL)
+		return a;
+	if (hash_count(t->agents) != 1)
+		return NULL;
+	return hash_next(t->agents, &pos, NULL);
+}
+
+size_t
+route_count(const struct route_table *t)
+{
+	return hash_count(t->sandboxes) - t->ngone;
+}
+
+struct route_sandbox *
+route_each(struct route_table *t, size_t *pos)
+{
+	return hash_next(t->sandboxes, pos, NULL);
+}
+
+/* --- messages ---------------------------------------------------------- */
+
+#define WORDS_MAX 8
+
+static size_t
+split(struct strv msg, struct strv w[WORDS_MAX])
+{
+	size_t n = 0;
+	struct strv word;
+
+	while (strv_cut(&msg, ' ', &word)) {
+		if (n == WORDS_MAX || word.len == 0)
+			return 0;
+		w[n++] = word;
+	}
+	return n;
+}
+
+/* A malloc'ed copy; NULL for "-". */
+static char *
+opt_dup(struct strv v)
+{
+	return strv_eq(v, STRV("-")) ? NULL : xstrndup(v.p, v.len);
+}
+
+static int
+apply_agent(struct route_table *t, const struct strv *w)
+{
+	struct route_agent *a = hash_get(t->agents, w[1]);
+
+	if (a == NULL) {
+		a = xcalloc(1, sizeof(*a));
+		a->name = xstrndup(w[1].p, w[1].len);
+		(void)hash_set(t->agents, w[1], a);
+	}
+	free(a->http);
+	free(a->control);
+	free(a->ns);
+	mem_free_secret(a->token);
+	a->http = xstrndup(w[2].p, w[2].len);
+	a->control = opt_dup(w[3]);
+	a->ns = opt_dup(w[4]);
+	a->token = opt_dup(w[5]);
+	t->version++;
+	return 0;
+}
+
+/* Takes the oldest tombstones away while there are too many or too old. */
+static void
+gone_trim(struct route_table *t, time_t now)
+{
+	struct route_sandbox *s;
+
+	while ((s = t->gone_head) != NULL) {
+		if (t->ngone <= ROUTE_GONE_MAX &&
+		    now - s->gone_at < ROUTE_GONE_SECONDS)
+			return;
+		t->gone_head = s->next_gone;
+		if (t->gone_head == NULL)
+			t->gone_tail = &t->gone_head;
+		t->ngone--;
+		(void)hash_del(t->sandboxes, table_key(strv_of(s->id)));
+		sandbox_drop(s);
+	}
+}
+
+/* An id is used again: its tombstone goes. */
+static void
+gone_unlink(struct route_table *t, struct route_sandbox *s)
+{
+	struct route_sandbox **pp = &t->gone_head;
+
+	while (*pp != s)
+		pp = &(*pp)->next_gone;
+	*pp = s->next_gone;
+	if (s->next_gone == NULL)
+		t->gone_tail = pp;
+	s->next_gone = NULL;
+	t->ngone--;
+}
+
+/* The entry to fill for id in that generation: the one there is, or a new one
+ * in its place. */
+static struct route_sandbox *
+sandbox_slot(struct route_table *t, struct strv id, uint64_t generation)
+{
+	struct route_sandbox *s = hash_get(t->sandboxes, id);
+
+	if (s != NULL && !s->gone && s->generation == generation) {
+		free(s->ns);
+		return s;
+	}
+	if (s != NULL) {
+		if (s->gone)
+			gone_unlink(t, s);
+		(void)hash_del(t->sandboxes, id);
+		sandbox_drop(s);
+	}
+	s = xcalloc(1, sizeof(*s));
+	s->id = strv_eq(id, STRV("-")) ? xstrdup("") : xstrndup(id.p, id.len);
+	s->generation = generation;
+	(void)hash_set(t->sandboxes, id, s);
+	return s;
+}
+
+static int
+apply_sandbox(struct route_table *t, const struct strv *w)
+{
+	uint8_t hash[TOKEN_HASH_LEN];
+	struct route_agent *agent = NULL;
+	struct route_sandbox *s;
+	uint64_t generation;
+	bool has_token = !strv_eq(w[5], STRV("-"));
+
+	if (!route_id_ok(w[1]) && !strv_eq(w[1], STRV("-")))
+		return E_INVALID;
+	if (strv_parse_u64(w[2], UINT64_MAX, true, &generation) != 0)
+		return E_INVALID;
+	if (has_token && token_hex_decode(w[5], hash, sizeof(hash)) != 0)
+		return E_INVALID;
+	if (!strv_eq(w[3], STRV("-"))) {
+		agent = hash_get(t->agents, w[3]);
+		if (agent == NULL)
+			return E_INVALID;
+	}
+	s = sandbox_slot(t, w[1], generation);
+	s->agent = agent;
+	s->conf = agent == NULL ? conf_of(t, s->id) : NULL;
+	s->ns = opt_dup(w[4]);
+	s->has_token = has_token;
+	if (has_token)
+		memcpy(s->token_hash, hash, sizeof(hash));
+	t->version++;
+	return 0;
+}
+
+static int
+apply_gone(struct route_table *t, const struct strv *w)
+{
+	struct route_sandbox *s = hash_get(t->sandboxes, w[1]);
+	uint64_t generation, at;
+
+	if (strv_parse_u64(w[2], UINT64_MAX, true, &generation) != 0 ||
+	    strv_parse_u64(w[4], INT64_MAX, true, &at) != 0)
+		return E_INVALID;
+	if (s == NULL || s->gone || s->generation != generation)
+		return 0; /* another one by now */
+	s->gone = true;
+	s->gone_reason = xstrndup(w[3].p, w[3].len);
+	s->gone_at = (time_t)at;
+	s->next_gone = NULL;
+	*t->gone_tail = s;
+	t->gone_tail = &s->next_gone;
+	t->ngone++;
+	t->version++;
+	gone_trim(t, s->gone_at);
+	return 0;
+}
+
+static int
+apply_bearer(struct route_table *t, const struct strv *w)
+{
+	struct route_bearer *b, *old;
+	struct strv key;
+
+	b = xcalloc(1, sizeof(*b));
+	if (token_hex_decode(w[1], b->hash, sizeof(b->hash)) != 0) {
+		free(b);
+		return E_INVALID;
+	}
+	b->name = xstrndup(w[2].p, w[2].len);
+	b->ns = xstrndup(w[3].p, w[3].len);
+	b->role = xstrndup(w[4].p, w[4].len);
+	key.p = (const char *)b->hash;
+	key.len = sizeof(b->hash);
+	if ((old = hash_set(t->bearers, key, b)) != NULL)
+		bearer_free(old);
+	t->version++;
+	return 0;
+}
+
+static int
+apply_unbearer(struct route_table *t, const struct strv *w)
+{
+	uint8_t hash[TOKEN_HASH_LEN];
+	struct strv key = {(const char *)hash, sizeof(hash)};
+	struct route_bearer *b;
+
+	if (token_hex_decode(w[1], hash, sizeof(hash)) != 0)
+		return E_INVALID;
+	if ((b = hash_del(t->bearers, key)) != NULL) {
+		bearer_free(b);
+		t->version++;
+	}
+	return 0;
+}
+
+int
+route_apply(struct route_table *t, struct strv msg)
+{
+	static const struct {
+		const char *word;
+		size_t words;
+		int (*fn)(struct route_table *, const struct strv *);
+	} kinds[] = {
+	    {"agent", 6, apply_agent},       {"sandbox", 6, apply_sandbox},
+	    {"gone", 5, apply_gone},         {"bearer", 5, apply_bearer},
+	    {"unbearer", 2, apply_unbearer},
+	};
+	struct strv w[WORDS_MAX], rest = msg, first;
+	size_t i;
+
+	if (!strv_cut(&rest, ' ', &first))
+		return E_NOTFOUND;
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (!strv_eq(first, strv_of(kinds[i].word)))
+			continue;
+		if (split(msg, w) != kinds[i].words)
+			return E_INVALID;
+		return kinds[i].fn(t, w);
+	}
+	return E_NOTFOUND;
+}
+
+/* --- dump -------------------------------------------------------------- */
+
+static const char *
+or_dash(const char *s)
+{
+	return s != NULL && *s != '\0' ? s : "-";
+}
+
+static void
+dump_sandbox(const struct route_sandbox *s, struct strbuf *b)
+{
+	char hex[2 * TOKEN_HASH_LEN + 1] = "-";
+
+	if (s->has_token)
+		token_hex_encode(hex, s->token_hash, TOKEN_HASH_LEN);
+	strbuf_addf(b, "sandbox %s %" PRIu64 " %s %s %s", or_dash(s->id),
+		    s->generation, s->agent != NULL ? s->agent->name : "-",
+		    or_dash(s->ns), hex);
+}
+
+static void
+dump_emit(struct strbuf *b, void (*emit)(struct strv, void *), void *arg)
+{
+	struct strv v = {b->s, b->len};
+
+	emit(v, arg);
+	strbuf_reset(b);
+}
+
+static void
+dump_gone(const struct route_table *t, struct strbuf *b,
+	  void (*emit)(struct strv, void *), void *arg)
+{
+	const struct route_sandbox *s;
+
+	for (s = t->gone_head; s != NULL; s = s->next_gone) {
+		dump_sandbox(s, b);
+		dump_emit(b, emit, arg);
+		strbuf_addf(b, "gone %s %" PRIu64 " %s %lld", or_dash(s->id),
+			    s->generation, s->gone_reason,
+			    (long long)s->gone_at);
+		dump_emit(b, emit, arg);
+	}
+}
+
+void
+route_dump(struct route_table *t, void (*emit)(struct strv msg, void *arg),
+	   void *arg)
+{
+	char hex[2 * TOKEN_HASH_LEN + 1];
+	struct strbuf b = {0};
+	const struct route_agent *a;
+	const struct route_bearer *u;
+	const struct route_sandbox *s;
+	size_t pos;
+
+	for (pos = 0; (a = hash_next(t->agents, &pos, NULL)) != NULL;) {
+		strbuf_addf(&b, "agent %s %s %s %s %s", a->name, a->http,
+			    or_dash(a->control), or_dash(a->ns),
+			    or_dash(a->token));
+		dump_emit(&b, emit, arg);
+	}
+	for (pos = 0; (u = hash_next(t->bearers, &pos, NULL)) != NULL;) {
+		token_hex_encode(hex, u->hash, TOKEN_HASH_LEN);
+		strbuf_addf(&b, "bearer %s %s %s %s", hex, u->name, u->ns,
+			    u->role);
+		dump_emit(&b, emit, arg);
+	}
+	for (pos = 0; (s = hash_next(t->sandboxes, &pos, NULL)) != NULL;) {
+		if (s->gone)
+			continue;
+		dump_sandbox(s, &b);
+		dump_emit(&b, emit, arg);
+	}
+	dump_gone(t, &b, emit, arg);
+	if (b.s != NULL)
+		mem_secure_zero(b.s, b.cap); /* agents' tokens were in it */
+	strbuf_clear(&b);
+}
