@@ -9,5 +9,7 @@ include tests/unit/gateway.mk
 include tests/unit/agent.mk
 include tests/unit/tunnel.mk
 endif
+dist_check_SCRIPTS = tests/layering.sh
+TESTS += tests/layering.sh
 include tests/fuzz/local.mk
 include tests/bench/local.mk

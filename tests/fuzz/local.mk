@@ -1,5 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-# Each fuzz target is one file with LLVMFuzzerTestOneInput. With
-# --enable-fuzz it is linked with libFuzzer (make fuzz_<name>); always it is
-# linked with replay.c too, and `make check` replays its corpus,
-# tests/fuzz/corpus/<name>/.
+# Each fuzz target is one file, fuzz_<name>.c, with LLVMFuzzerTestOneInput
+# (fuzz.h). It is always linked with replay.c to replay_<name>, which `make
+# check` runs over the files of tests/fuzz/corpus/<name>/; with --enable-fuzz
+# it is linked with libFuzzer too, to fuzz_<name>:
+#
+#     ../configure CC=clang --enable-fuzz --enable-sanitize=address,undefined
+#     make tests/fuzz/fuzz_conf
+#     mkdir new && tests/fuzz/fuzz_conf -max_total_time=60 new \
+#         ../tests/fuzz/corpus/conf
+#
+# What it finds worth keeping goes into the corpus with -merge=1.
+FUZZ_LINK = $(AM_LDFLAGS) -fsanitize=fuzzer
+EXTRA_DIST += tests/fuzz/corpus
+
+check_PROGRAMS += tests/fuzz/replay_conf
+TESTS += tests/fuzz/replay_conf
+tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_conf.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_conf_LDADD = $(LIBBASE)
+
+check_PROGRAMS += tests/fuzz/replay_json
+TESTS += tests/fuzz/replay_json
+tests_fuzz_replay_json_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_json.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_json_LDADD = $(LIBBASE) $(CJSON_LIBS)
+
+if ENABLE_FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_conf
+tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_conf.c
+tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_conf_LDADD = $(LIBBASE)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_json
+tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_json.c
+tests_fuzz_fuzz_json_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_json_LDADD = $(LIBBASE) $(CJSON_LIBS)
+endif
