@@ -14,5 +14,10 @@ libnet_a_SOURCES = \
 	net/http1_scan.h \
 	net/http1_write.c \
 	net/loop.c \
-	net/loop.h
+	net/loop.h \
+	net/stream.c \
+	net/stream.h \
+	net/stream_ev.c \
+	net/stream_fd.c \
+	net/stream_int.h
 libnettls_a_SOURCES =

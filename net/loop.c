@@ -44,6 +44,7 @@ struct loop {
 	size_t ndead;
 	size_t dead_cap;
 	struct loop_signal *signals;
+	struct loop_hook *hooks;
 	uint64_t now_ms; /* 0: not read in this batch */
 	bool stop;
 };
@@ -98,9 +99,14 @@ void
 loop_free(struct loop *l)
 {
 	struct loop_signal *s;
+	struct loop_hook *h;
 
 	if (l == NULL)
 		return;
+	while ((h = l->hooks) != NULL) {
+		loop_hook_del(h);
+		h->fn(h->arg);
+	}
 	loop_reap(l);
 	while ((s = l->signals) != NULL) {
 		l->signals = s->next;
@@ -251,6 +257,30 @@ task_cancel(struct task *t)
 		t->next->prevp = t->prevp;
 	t->next = NULL;
 	t->prevp = NULL;
+}
+
+void
+loop_hook_add(struct loop *l, struct loop_hook *h, void (*fn)(void *),
+	      void *arg)
+{
+	h->fn = fn;
+	h->arg = arg;
+	h->next = l->hooks;
+	if (h->next != NULL)
+		h->next->prevp = &h->next;
+	h->prevp = &l->hooks;
+	l->hooks = h;
+}
+
+void
+loop_hook_del(struct loop_hook *h)
+{
+	if (h->prevp == NULL)
+		return;
+	*h->prevp = h->next;
+	if (h->next != NULL)
+		h->next->prevp = h->prevp;
+	h->prevp = NULL;
 }
 
 /* --- timers ------------------------------------------------------------ */

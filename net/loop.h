@@ -76,6 +76,18 @@ void timer_stop(struct timer *t); /* cheap: the event may stay armed */
 bool timer_running(const struct timer *t);
 void timer_clear(struct timer *t); /* frees the event; before freeing owner */
 
+/* Something that ends with the loop because nobody else owns it (a stream that
+ * finishes on its own): loop_free() calls fn first. Embedded in its object. */
+struct loop_hook {
+	struct loop_hook *next;
+	struct loop_hook **prevp;
+	void (*fn)(void *arg);
+	void *arg;
+};
+void loop_hook_add(struct loop *l, struct loop_hook *h, void (*fn)(void *),
+    void *arg);
+void loop_hook_del(struct loop_hook *h);
+
 /* Calls fn(signo, arg) on the loop for each delivery of signo. */
 void loop_on_signal(struct loop *l, int signo, void (*fn)(int, void *),
 		    void *arg);

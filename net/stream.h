@@ -13,12 +13,14 @@
  * at once, and asks epoll only when the kernel takes no more. Queue everything
  * that belongs together first, flush once: one record, one packet.
  * stream_over_high() says when to stop producing; `drained` is called when the
- * output fell to a quarter of the high mark after that, and also whenever it
- * became empty after having been over.
+ * output fell to a quarter of the high mark after that, and also whenever an
+ * output that could not be written at once became empty (and the shutdown, if
+ * it was asked for, is done): then stream_flushed() is true.
  *
  * Lifetime: stream_close() is idempotent, may be called from any callback, and
  * frees the stream after the batch; no callback runs after it. After an
- * `error` callback the stream is dead: only stream_close() is left to call.
+ * `error` callback the stream is dead: only stream_close() is left to call
+ * (and its input, and what stream_salvage() finds, to be used).
  */
 #ifndef SBX_NET_STREAM_H
 #define SBX_NET_STREAM_H
@@ -52,10 +54,13 @@ struct stream_cbs {
  * tlsio.c has the TLS one; tests put a fault-injecting one in between. */
 struct stream_io {
 	/* Reads up to n bytes. > 0; E_EOF; E_AGAIN; E_PEER, E_TLS, E_SYS.
-	 * *more is set to false when the kernel is known to hold nothing
-	 * more (a short read), so that no second read is tried. */
+	 * *more comes in as false when the kernel is known to hold nothing
+	 * (then only what is held inside is handed out), and is set to false
+	 * when neither kernel nor layer are known to hold more (a short
+	 * read), so that no second read is tried. */
 	ssize_t (*read)(void *ctx, void *p, size_t n, bool *more);
-	/* Writes a prefix of iov. > 0 bytes; E_AGAIN; E_PEER, E_TLS, E_SYS. */
+	/* Writes iov, or the prefix of it that can be written now. > 0 bytes;
+	 * E_AGAIN; E_PEER, E_TLS, E_SYS. */
 	ssize_t (*writev)(void *ctx, const struct iovec *iov, int n);
 	/* Ends our direction (FIN, close_notify). 0, E_AGAIN, or an error. */
 	int (*shutdown)(void *ctx);
@@ -64,9 +69,12 @@ struct stream_io {
 	/* Bytes are held inside (decrypted or read ahead), so that the
 	 * descriptor may never become readable for them. */
 	bool (*pending)(void *ctx);
-	/* The last E_AGAIN of read/writev/shutdown/handshake waits for the
-	 * other direction of the descriptor (TLS may). */
+	/* The last E_AGAIN (or short write) waits for the descriptor to become
+	 * writable, else readable. NULL: reading waits to read, writing to
+	 * write. */
 	bool (*wants_write)(void *ctx);
+	/* After E_EOF: the peer ended its direction in order. NULL: always. */
+	bool (*eof_clean)(void *ctx);
 	void (*free)(void *ctx);
 };
 
@@ -75,6 +83,9 @@ struct stream_io {
 struct stream *stream_take_fd(struct loop *l, int fd,
 			      const struct stream_cbs *cbs, void *arg);
 void stream_close(struct stream *st);
+/* After an `error`: reads what the peer had sent before into the input, as far
+ * as its limit goes. False when nothing is left. */
+bool stream_salvage(struct stream *st);
 /* Closes so that the peer sees a reset (SO_LINGER 0): for a response that
  * must not look complete. */
 void stream_reset(struct stream *st);
@@ -92,6 +103,9 @@ void stream_set_cbs(struct stream *st, const struct stream_cbs *cbs, void *arg);
  * the first byte. A handshake, if io has one, starts at once; until it is done
  * nothing is delivered and writes are queued. */
 void stream_set_io(struct stream *st, const struct stream_io *io, void *ctx);
+/* Hands the layer in place over to one that will sit above it (and calls its
+ * free, if it has one); stream_set_io() must follow. */
+const struct stream_io *stream_take_io(struct stream *st, void **ctx);
 void *stream_io_ctx(struct stream *st, const struct stream_io *io);
 /* The plain descriptor layer, for io's that sit above it: ctx is the fd cast
  * to a pointer (see STREAM_FD_CTX). */
@@ -129,7 +143,8 @@ bool stream_eof_clean(const struct stream *st);
 /* Bytes that crossed in each direction (application bytes). */
 uint64_t stream_bytes_in(const struct stream *st);
 uint64_t stream_bytes_out(const struct stream *st);
-/* TCP_NODELAY and keep-alive (idle 30 s, 3 x 10 s); no effect on unix. */
+/* TCP_NODELAY and keep-alive (idle 30 s, 3 x 10 s); no effect on unix, nor on
+ * what a listener accepted (it has them already). */
 void stream_tune_tcp(struct stream *st);
 /* Re-arms TCP_QUICKACK: call when a message has begun and its rest is still
  * awaited (a client that sends head and body apart would wait 40 ms). */

@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
+check_PROGRAMS += tests/unit/test_addr
+TESTS += tests/unit/test_addr
+tests_unit_test_addr_SOURCES = tests/unit/test_addr.c
+tests_unit_test_addr_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_addr_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_buf
+TESTS += tests/unit/test_buf
+tests_unit_test_buf_SOURCES = tests/unit/test_buf.c
+tests_unit_test_buf_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_buf_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_http1
 TESTS += tests/unit/test_http1
 tests_unit_test_http1_SOURCES = tests/unit/test_http1.c \
@@ -13,3 +25,9 @@ tests_unit_test_http1_response_SOURCES = tests/unit/test_http1_response.c \
 	tests/unit/http1_diff.c tests/unit/http1_diff.h
 tests_unit_test_http1_response_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_http1_response_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_loop
+TESTS += tests/unit/test_loop
+tests_unit_test_loop_SOURCES = tests/unit/test_loop.c
+tests_unit_test_loop_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_loop_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
