@@ -15,6 +15,8 @@ libnet_a_SOURCES = \
 	net/http1_write.c \
 	net/loop.c \
 	net/loop.h \
+	net/sockdir.c \
+	net/sockdir.h \
 	net/stream.c \
 	net/stream.h \
 	net/stream_ev.c \
