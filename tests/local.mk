@@ -13,3 +13,13 @@ dist_check_SCRIPTS = tests/layering.sh
 TESTS += tests/layering.sh
 include tests/fuzz/local.mk
 include tests/bench/local.mk
+EXTRA_DIST += check tools/setup.sh .ci/run .clang-format \
+	.clang-tidy .editorconfig .gitignore tests/e2e
+
+# What clang-tidy has to know, from any directory.
+.PHONY: print-cppflags
+print-cppflags:
+	@echo -std=gnu11 -DHAVE_CONFIG_H -I$(abs_top_builddir) \
+		-I$(abs_top_srcdir) $(EVENT_CFLAGS) $(OPENSSL_CFLAGS) \
+		$(CJSON_CFLAGS) $(CMOCKA_CFLAGS) $(WSLAY_CFLAGS) \
+		$(LIBSSH2_CFLAGS)
