@@ -28,7 +28,8 @@ struct dial_options {
 	uint64_t wait_ms;
 	/* err 0: fd is the callee's, connected, non-blocking, close-on-exec;
 	 * else -1 and E_REFUSED, E_TIMEOUT, E_UNREACHABLE, E_DENIED, E_FULL,
-	 * E_SYS. Called once, never from inside dial_start(). */
+	 * E_SYS. Called once, never from inside dial_start(); the dial is
+	 * gone then. */
 	void (*done)(int err, int fd, const struct addr *used, void *arg);
 	void *arg;
 };

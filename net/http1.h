@@ -231,6 +231,10 @@ void http1_write_request(struct http_writer *w, struct bufq *q, size_t room,
 void http1_write_status(struct http_writer *w, struct bufq *q, size_t room,
 			unsigned status, struct strv reason);
 void http1_put(struct http_writer *w, struct strv name, struct strv value);
+/* Field i of a parsed head as it is; what the parser let through needs no
+ * further check, so this is the cheap way to pass a field on. */
+void http1_put_field(struct http_writer *w, const struct http_head *h,
+		     size_t i);
 void http1_put_f(struct http_writer *w, struct strv name, const char *fmt, ...)
     SBX_PRINTF(3, 4);
 void http1_put_u64(struct http_writer *w, struct strv name, uint64_t v);

@@ -129,6 +129,27 @@ http1_put(struct http_writer *w, struct strv name, struct strv value)
 }
 
 void
+http1_put_field(struct http_writer *w, const struct http_head *h, size_t i)
+{
+	const struct http_field *f = &h->fields[i];
+	const char *name = h->base + f->name_off, *val = h->base + f->val_off;
+	size_t n = (size_t)f->name_len + 2 + f->val_len;
+
+	if (!has_room(w, n + 2))
+		return;
+	/* As nearly always, one blank after the colon: all in one piece. */
+	if (f->val_off == f->name_off + f->name_len + 2 &&
+	    name[f->name_len + 1] == ' ') {
+		put(w, name, n);
+	} else {
+		put(w, name, f->name_len);
+		put(w, ": ", 2);
+		put(w, val, f->val_len);
+	}
+	put(w, "\r\n", 2);
+}
+
+void
 http1_put_parts(struct http_writer *w, struct strv name,
 		const struct strv *parts, size_t n)
 {

@@ -7,14 +7,22 @@ libnet_a_SOURCES = \
 	net/buf.h \
 	net/chunk.c \
 	net/chunk.h \
+	net/dialer.c \
+	net/dialer.h \
 	net/http1.c \
 	net/http1.h \
 	net/http1_names.c \
 	net/http1_parse.c \
 	net/http1_scan.h \
 	net/http1_write.c \
+	net/listener.c \
+	net/listener.h \
 	net/loop.c \
 	net/loop.h \
+	net/seqpkt.c \
+	net/seqpkt.h \
+	net/sockdir.c \
+	net/sockdir.h \
 	net/stream.c \
 	net/stream.h \
 	net/stream_ev.c \

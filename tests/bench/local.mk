@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks: built by `make bench-tools`, run by `make bench`; never part of
 # the test suite (no timed assertions there).
-BENCH_TOOLS = tests/bench/backend tests/bench/load
+BENCH_TOOLS = tests/bench/backend tests/bench/bench_http1 tests/bench/load
 EXTRA_PROGRAMS = $(BENCH_TOOLS)
 EXTRA_DIST += tests/bench/edge.py
 CLEANFILES += $(BENCH_TOOLS)
 
 tests_bench_backend_SOURCES = tests/bench/backend.c
+# ns per request head: tests/bench/bench_http1
+tests_bench_bench_http1_SOURCES = tests/bench/bench_http1.c
+tests_bench_bench_http1_LDADD = $(NET_LIBS)
+
 tests_bench_load_SOURCES = tests/bench/load.c
 tests_bench_load_LDADD = $(OPENSSL_LIBS)
 

@@ -9,9 +9,9 @@
 #     mkdir new && tests/fuzz/fuzz_conf -max_total_time=60 new \
 #         ../tests/fuzz/corpus/conf
 #
-# What it finds worth keeping goes into the corpus with -merge=1.
+# http1.dict and chunk.dict help (-dict=). What it finds worth keeping goes into the corpus with -merge=1.
 FUZZ_LINK = $(AM_LDFLAGS) -fsanitize=fuzzer
-EXTRA_DIST += tests/fuzz/corpus
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/http1.dict tests/fuzz/chunk.dict
 
 check_PROGRAMS += tests/fuzz/replay_conf
 TESTS += tests/fuzz/replay_conf
@@ -25,6 +25,26 @@ tests_fuzz_replay_json_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_json.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_json_LDADD = $(LIBBASE) $(CJSON_LIBS)
 
+check_PROGRAMS += tests/fuzz/replay_chunk
+TESTS += tests/fuzz/replay_chunk
+tests_fuzz_replay_chunk_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_chunk.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_chunk_LDADD = $(NET_LIBS)
+
+check_PROGRAMS += tests/fuzz/replay_http1_request
+TESTS += tests/fuzz/replay_http1_request
+tests_fuzz_replay_http1_request_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_http1_request.c \
+	tests/fuzz/replay.c \
+	tests/unit/http1_diff.c tests/unit/http1_diff.h
+tests_fuzz_replay_http1_request_LDADD = $(NET_LIBS)
+
+check_PROGRAMS += tests/fuzz/replay_http1_response
+TESTS += tests/fuzz/replay_http1_response
+tests_fuzz_replay_http1_response_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_http1_response.c \
+	tests/fuzz/replay.c \
+	tests/unit/http1_diff.c tests/unit/http1_diff.h
+tests_fuzz_replay_http1_response_LDADD = $(NET_LIBS)
+
 if ENABLE_FUZZ
 noinst_PROGRAMS += tests/fuzz/fuzz_conf
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_conf.c
@@ -35,4 +55,21 @@ noinst_PROGRAMS += tests/fuzz/fuzz_json
 tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_json.c
 tests_fuzz_fuzz_json_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_json_LDADD = $(LIBBASE) $(CJSON_LIBS)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_chunk
+tests_fuzz_fuzz_chunk_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_chunk.c
+tests_fuzz_fuzz_chunk_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_chunk_LDADD = $(NET_LIBS)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_http1_request
+tests_fuzz_fuzz_http1_request_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_http1_request.c \
+	tests/unit/http1_diff.c tests/unit/http1_diff.h
+tests_fuzz_fuzz_http1_request_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_http1_request_LDADD = $(NET_LIBS)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_http1_response
+tests_fuzz_fuzz_http1_response_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_http1_response.c \
+	tests/unit/http1_diff.c tests/unit/http1_diff.h
+tests_fuzz_fuzz_http1_response_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_http1_response_LDADD = $(NET_LIBS)
 endif

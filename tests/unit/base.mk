@@ -1,1 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
+
+check_PROGRAMS += tests/unit/test_err
+TESTS += tests/unit/test_err
+tests_unit_test_err_SOURCES = tests/unit/test_err.c
+tests_unit_test_err_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_err_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_hash
+TESTS += tests/unit/test_hash
+tests_unit_test_hash_SOURCES = tests/unit/test_hash.c
+tests_unit_test_hash_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_hash_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_mem
+TESTS += tests/unit/test_mem
+tests_unit_test_mem_SOURCES = tests/unit/test_mem.c
+tests_unit_test_mem_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_mem_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_str
+TESTS += tests/unit/test_str
+tests_unit_test_str_SOURCES = tests/unit/test_str.c
+tests_unit_test_str_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_str_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_token
+TESTS += tests/unit/test_token
+tests_unit_test_token_SOURCES = tests/unit/test_token.c
+tests_unit_test_token_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_token_LDADD = $(LIBBASE) $(CMOCKA_LIBS)

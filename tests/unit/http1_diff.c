@@ -217,7 +217,10 @@ http1_diff_rewrite(const struct http_head *h, struct bufpool *pool)
 	else
 		http1_write_status(&w, &q, n + 64, h->status, http1_reason(h));
 	for (i = 0; i < h->nfields; i++)
-		http1_put(&w, http1_name(h, i), http1_value(h, i));
+		if (i % 2 == 0)
+			http1_put_field(&w, h, i);
+		else
+			http1_put(&w, http1_name(h, i), http1_value(h, i));
 	CHECK(q.len == 0);
 	CHECK(http1_write_end(&w) == 0);
 	s = bufq_pullup(&q, q.len);

@@ -12,6 +12,12 @@ tests_unit_test_buf_SOURCES = tests/unit/test_buf.c
 tests_unit_test_buf_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_buf_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_chunk
+TESTS += tests/unit/test_chunk
+tests_unit_test_chunk_SOURCES = tests/unit/test_chunk.c
+tests_unit_test_chunk_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_chunk_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_http1
 TESTS += tests/unit/test_http1
 tests_unit_test_http1_SOURCES = tests/unit/test_http1.c \

@@ -295,6 +295,36 @@ test_write(void **state)
 	expect_q("HTTP/1.1 299 \tso so\r\n\r\n");
 }
 
+static void
+test_write_fields(void **state)
+{
+	struct http_writer w;
+	size_t i, fits;
+
+	(void)state;
+	assert_int_equal(resp("HTTP/1.1 200 OK\r\nA: b\r\nC:d\r\n"
+			      "E:\tf \r\nG:\r\nH:  i\r\nJ: \r\n\r\n"),
+			 0);
+	bufq_init(&q, pool);
+	http1_write_status(&w, &q, 512, 200, STRV("OK"));
+	for (i = 0; i < head.nfields; i++)
+		http1_put_field(&w, &head, i);
+	assert_int_equal(http1_write_end(&w), 0);
+	expect_q("HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\nE: f\r\nG: \r\n"
+		 "H: i\r\nJ: \r\n\r\n");
+	/* until the room ends */
+	http1_write_status(&w, &q, 100, 200, STRV("OK"));
+	fits = (size_t)(w.end - w.p) / 6;
+	for (i = 0; i <= fits; i++) {
+		assert_int_equal(w.err, 0);
+		http1_put_field(&w, &head, 0);
+	}
+	assert_int_equal(w.err, E_LIMIT);
+	assert_int_equal(http1_write_end(&w), E_LIMIT);
+	assert_int_equal(q.len, 0);
+	bufq_clear(&q);
+}
+
 /* Begins a request after some bytes that must survive what goes wrong. */
 static void
 begin(struct http_writer *w, size_t room)
@@ -414,6 +444,7 @@ main(void)
 	    cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_reasons),
 	    cmocka_unit_test(test_write),
+	    cmocka_unit_test(test_write_fields),
 	    cmocka_unit_test(test_write_invalid),
 	    cmocka_unit_test(test_write_no_room),
 	};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connecting to socket files in hostile directories; see the header. */
+#include "config.h"
+
+#include "net/sockdir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdio.h"
+
+/* Our own definitions, so that it builds where <linux/openat2.h> is missing. */
+struct sockdir_how {
+	uint64_t flags;
+	uint64_t mode;
+	uint64_t resolve;
+};
+
+#define SOCKDIR_NO_XDEV       0x01
+#define SOCKDIR_NO_MAGICLINKS 0x02
+#define SOCKDIR_NO_SYMLINKS   0x04
+#define SOCKDIR_BENEATH       0x08
+
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+
+#define SOCKDIR_TRIES 16
+
+static int
+sockdir_open_error(int eno)
+{
+	switch (eno) {
+	case ENOENT:
+	case ENOTDIR:
+	case ENAMETOOLONG:
+		return E_NOTFOUND;
+	case ELOOP:
+	case EXDEV:
+	case EACCES:
+	case EPERM:
+		return E_DENIED;
+	case EAGAIN:
+		return E_AGAIN;
+	}
+	return E_SYS;
+}
+
+/* A path handle of the file; the kernel says EAGAIN when something on the way
+ * was renamed meanwhile, which the owner can go on doing for ever. */
+static int
+sockdir_open(int dirfd, const char *name, int *fd)
+{
+	const struct sockdir_how how = {
+	    .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+	    .resolve = SOCKDIR_BENEATH | SOCKDIR_NO_SYMLINKS |
+		       SOCKDIR_NO_MAGICLINKS | SOCKDIR_NO_XDEV,
+	};
+	long r = -1;
+
+	for (int i = 0; i < SOCKDIR_TRIES; i++) {
+		r = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+		if (r >= 0 || (errno != EAGAIN && errno != EINTR))
+			break;
+	}
+	if (r < 0)
+		return sockdir_open_error(errno);
+	*fd = (int)r;
+	return 0;
+}
+
+static int
+sockdir_check_file(int fd, uid_t want_uid)
+{
+	struct stat sb;
+
+	if (fstat(fd, &sb) != 0)
+		return E_SYS;
+	if (!S_ISSOCK(sb.st_mode))
+		return E_DENIED;
+	if (want_uid != SOCKDIR_ANY_UID && sb.st_uid != want_uid)
+		return E_DENIED;
+	return 0;
+}
+
+static int
+sockdir_connect_error(int eno)
+{
+	switch (eno) {
+	case EAGAIN:
+	case EINPROGRESS:
+		return E_AGAIN;
+	case ECONNREFUSED:
+	case ENOENT:     /* removed since, while nothing listened */
+	case EPROTOTYPE: /* a datagram or seqpacket socket */
+		return E_REFUSED;
+	case EACCES:
+	case EPERM:
+		return E_DENIED;
+	}
+	return E_SYS;
+}
+
+/* The listener's credentials are those at its listen(). */
+static int
+sockdir_check_peer(int fd, uid_t want_uid)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (want_uid == SOCKDIR_ANY_UID)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
+		return E_SYS;
+	return cred.uid == want_uid ? 0 : E_DENIED;
+}
+
+static int
+sockdir_connect_handle(int handle, uid_t want_uid, int *fd)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int s, r;
+
+	(void)snprintf(un.sun_path, sizeof(un.sun_path), "/proc/self/fd/%d",
+		       handle);
+	s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s == -1)
+		return E_SYS;
+	do
+		r = connect(s, (struct sockaddr *)(void *)&un, sizeof(un));
+	while (r != 0 && errno == EINTR);
+	r = r == 0 ? sockdir_check_peer(s, want_uid)
+		   : sockdir_connect_error(errno);
+	if (r != 0) {
+		fd_close(&s);
+		return r;
+	}
+	*fd = s;
+	return 0;
+}
+
+int
+sockdir_connect(int dirfd, const char *name, uid_t want_uid, int *fd)
+{
+	int handle = -1;
+	int r;
+
+	if ((r = sockdir_open(dirfd, name, &handle)) != 0)
+		return r;
+	r = sockdir_check_file(handle, want_uid);
+	if (r == 0)
+		r = sockdir_connect_handle(handle, want_uid, fd);
+	fd_close(&handle);
+	return r;
+}

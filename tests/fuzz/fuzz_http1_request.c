@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Request heads: the answer is the same for every cut of the input, views
+ * stay inside, and what is written anew parses to the same (http1_diff.h).
+ */
+#include "config.h"
+
+#include "base/err.h"
+#include "net/buf.h"
+#include "net/http1.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/http1_diff.h"
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *p = (const char *)data;
+	struct bufpool *pool;
+	struct http_reject rej;
+	struct http_head h;
+
+	if (http1_diff_parse(p, size, true, &h, &rej) != 0)
+		return 0;
+	pool = bufpool_new(0);
+	http1_diff_rewrite(&h, pool);
+	bufpool_free(pool);
+	return 0;
+}
