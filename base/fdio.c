@@ -112,6 +112,8 @@ file_read(const char *path, size_t max, char **out, size_t *len)
 		max = SSIZE_MAX - 2;
 	if (fstat(fd, &st) != 0)
 		r = E_SYS;
+	else if (S_ISDIR(st.st_mode))
+		r = E_INVALID;
 	else if (st.st_size > 0 && (uintmax_t)st.st_size > max)
 		r = E_LIMIT;
 	else

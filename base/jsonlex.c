@@ -36,6 +36,13 @@ lex_fail(struct lex *x, const char *why)
 	return false;
 }
 
+/* Something else stands here, or nothing at all. */
+static bool
+lex_missing(struct lex *x, const char *why)
+{
+	return lex_fail(x, x->p == x->end ? "unexpected end" : why);
+}
+
 static void
 lex_blanks(struct lex *x)
 {
@@ -144,7 +151,7 @@ lex_string(struct lex *x)
 	bool ok;
 
 	if (!lex_accept(x, '"'))
-		return lex_fail(x, "expected a string");
+		return lex_missing(x, "expected a string");
 	while (x->p < x->end) {
 		unsigned char c = (unsigned char)*x->p;
 
@@ -207,7 +214,7 @@ lex_name(struct lex *x)
 	if (!lex_string(x))
 		return false;
 	lex_blanks(x);
-	return lex_accept(x, ':') || lex_fail(x, "expected a colon");
+	return lex_accept(x, ':') || lex_missing(x, "expected a colon");
 }
 
 /* One scalar, or the beginning of a container up to its first value. *whole
@@ -256,8 +263,7 @@ lex_after(struct lex *x)
 		if (lex_accept(x, ','))
 			return lex_name(x);
 		if (!lex_accept(x, lex_in_object(x) ? '}' : ']'))
-			return lex_fail(x, x->p == x->end ? "unexpected end"
-							  : "expected a comma");
+			return lex_missing(x, "expected a comma");
 		x->depth--;
 	}
 	return true;
