@@ -3,8 +3,18 @@
 noinst_LIBRARIES += libgateway.a
 LIBGATEWAY = libgateway.a
 libgateway_a_SOURCES = \
+	gateway/accesslog.c \
+	gateway/accesslog.h \
+	gateway/errpage.c \
+	gateway/errpage.h \
 	gateway/exchange.h \
+	gateway/forwarded.c \
+	gateway/forwarded.h \
 	gateway/gwconf.h \
+	gateway/limits.c \
+	gateway/limits.h \
+	gateway/rewrite.c \
+	gateway/rewrite.h \
 	gateway/route.c \
 	gateway/route.h \
 	gateway/route_match.c \

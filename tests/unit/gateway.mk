@@ -1,4 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
+check_PROGRAMS += tests/unit/test_accesslog
+TESTS += tests/unit/test_accesslog
+tests_unit_test_accesslog_SOURCES = tests/unit/test_accesslog.c
+tests_unit_test_accesslog_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_accesslog_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_forwarded
+TESTS += tests/unit/test_forwarded
+tests_unit_test_forwarded_SOURCES = tests/unit/test_forwarded.c
+tests_unit_test_forwarded_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_forwarded_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_limits
+TESTS += tests/unit/test_limits
+tests_unit_test_limits_SOURCES = tests/unit/test_limits.c
+tests_unit_test_limits_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_limits_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_rewrite
+TESTS += tests/unit/test_rewrite
+tests_unit_test_rewrite_SOURCES = tests/unit/test_rewrite.c
+tests_unit_test_rewrite_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_rewrite_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_route
 TESTS += tests/unit/test_route
 tests_unit_test_route_SOURCES = tests/unit/test_route.c
