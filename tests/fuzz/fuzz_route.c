@@ -13,8 +13,7 @@
 
 #include "gateway/gwconf.h"
 #include "gateway/route.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "tests/fuzz/fuzz.h"
 
 static void
 within(struct strv part, struct strv whole)

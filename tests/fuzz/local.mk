@@ -45,6 +45,12 @@ tests_fuzz_replay_http1_response_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_htt
 	tests/unit/http1_diff.c tests/unit/http1_diff.h
 tests_fuzz_replay_http1_response_LDADD = $(NET_LIBS)
 
+check_PROGRAMS += tests/fuzz/replay_route
+TESTS += tests/fuzz/replay_route
+tests_fuzz_replay_route_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_route.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_route_LDADD = $(LIBGATEWAY) $(LIBBASE)
+
 if ENABLE_FUZZ
 noinst_PROGRAMS += tests/fuzz/fuzz_conf
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_conf.c
@@ -72,4 +78,9 @@ tests_fuzz_fuzz_http1_response_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_http1
 	tests/unit/http1_diff.c tests/unit/http1_diff.h
 tests_fuzz_fuzz_http1_response_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_http1_response_LDADD = $(NET_LIBS)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_route
+tests_fuzz_fuzz_route_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_route.c
+tests_fuzz_fuzz_route_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_route_LDADD = $(LIBGATEWAY) $(LIBBASE)
 endif
