@@ -276,6 +276,62 @@ find_key(const struct conf *c, const struct group *g, struct strv name)
 	return k->key != NULL ? k : NULL;
 }
 
+/* How many letters differ, come or go between two words; large for long ones,
+ * which nobody mistypes into one another. */
+static size_t
+edit_distance(struct strv a, struct strv b)
+{
+	size_t row[33];
+
+	if (a.len >= ARRAY_LEN(row) || b.len >= ARRAY_LEN(row))
+		return SIZE_MAX;
+	for (size_t j = 0; j <= b.len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			size_t best = diagonal + (a.p[i - 1] != b.p[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[b.len];
+}
+
+/* Most unknown keys are misspelt or stand in the wrong section: say so. */
+static int
+fail_unknown(struct reader *rd, const struct group *g, struct strv name)
+{
+	const struct conf_key *near = NULL, *other = NULL;
+	size_t least = 3;
+
+	for (const struct conf_key *k = rd->c->spec->keys; k->key; k++) {
+		size_t d = edit_distance(strv_of(k->key), name);
+
+		if (d == 0)
+			other = k;
+		if (key_belongs(k, g->section) && d < least && d < name.len) {
+			near = k;
+			least = d;
+		}
+	}
+	(void)fail(rd, name, "unknown key in this section");
+	if (near != NULL)
+		strbuf_addf(&rd->msg, "; did you mean %s?", near->key);
+	else if (other != NULL && *other->section != '\0')
+		strbuf_addf(&rd->msg, "; it belongs in [%s]", other->section);
+	else if (other != NULL)
+		strbuf_adds(&rd->msg, "; it belongs above the first section");
+	return E_INVALID;
+}
+
 /* empty is `key =` with nothing behind it: an empty text, or no element. */
 static int
 set_value(const struct conf_key *k, const char *text, bool empty, void *field,
@@ -303,7 +359,7 @@ set_key(struct reader *rd, struct strv name, struct strv raw)
 	int r;
 
 	if (k == NULL)
-		return fail(rd, name, "unknown key in this section");
+		return fail_unknown(rd, g, name);
 	line = &g->lines[k - rd->c->spec->keys];
 	if (*line != 0 && k->type != CONF_LIST)
 		return fail_repeated(rd, name, *line);

@@ -185,8 +185,16 @@ test_refused(void **state)
 #define R(t, m) {{t, sizeof(t) - 1}, "f.conf:" m}
 	    R("\nnonsense\n", "2: nonsense: expected \"key = value\""),
 	    R("= 4", "1: = 4: the key before \"=\" is missing"),
-	    R("worker = 4", "1: worker: unknown key in this section"),
-	    R("port = 4", "1: port: unknown key in this section"),
+	    R("worker = 4",
+	      "1: worker: unknown key in this section; did you mean workers?"),
+	    R("port = 4",
+	      "1: port: unknown key in this section; it belongs in [server]"),
+	    R("[server]\nprot = 4",
+	      "2: prot: unknown key in this section; did you mean port?"),
+	    R("[server]\nworkers = 4",
+	      "2: workers: unknown key in this section; it belongs above the "
+	      "first section"),
+	    R("[server]\nzz = 4", "2: zz: unknown key in this section"),
 	    R("workers = 4\nworkers = 4",
 	      "2: workers: given twice (first on line 1)"),
 	    R("[server]\nport = 1\n[box a]\n[server]",
