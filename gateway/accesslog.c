@@ -204,14 +204,21 @@ json_u64(struct strbuf *b, const char *key, uint64_t v)
 }
 
 static void
-add_time(struct strbuf *b, int64_t unix_ms, const char *fmt)
+add_time(struct strbuf *b, int64_t unix_ms, bool iso)
 {
 	time_t s = (time_t)(unix_ms / 1000);
 	struct tm tm;
 	char text[64];
+	size_t n;
 
 	(void)gmtime_r(&s, &tm);
-	strbuf_add(b, text, strftime(text, sizeof(text), fmt, &tm));
+	/* Two literals, so that the compiler checks them. */
+	if (iso)
+		n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	else
+		n = strftime(text, sizeof(text),
+			     " [%d/%b/%Y:%H:%M:%S +0000] \"", &tm);
+	strbuf_add(b, text, n);
 }
 
 static void
@@ -222,7 +229,7 @@ line_json(const struct access_entry *e, int64_t unix_ms, struct strbuf *b)
 		      (char)('0' + unix_ms % 10), 'Z'};
 
 	strbuf_adds(b, "{\"time\":\"");
-	add_time(b, unix_ms, "%Y-%m-%dT%H:%M:%S");
+	add_time(b, unix_ms, true);
 	strbuf_add(b, ms, sizeof(ms));
 	strbuf_addc(b, '"');
 	json_str(b, ",\"id\":", e->id, 128);
@@ -312,7 +319,7 @@ line_combined(const struct access_entry *e, int64_t unix_ms, struct strbuf *b)
 	or_dash(b, e->peer, 128);
 	strbuf_adds(b, " - ");
 	or_dash(b, e->user, 128);
-	add_time(b, unix_ms, " [%d/%b/%Y:%H:%M:%S +0000] \"");
+	add_time(b, unix_ms, false);
 	or_dash(b, e->method, 32);
 	strbuf_addc(b, ' ');
 	add_quoted_redacted(b, e->target);
@@ -444,7 +451,7 @@ accesslog_free(struct access_log *a)
 void
 accesslog_reopen(struct access_log *a)
 {
-	int fd, r;
+	int fd = -1, r;
 
 	if (a->path == NULL || a->format == ACCESS_OFF)
 		return;
