@@ -128,8 +128,8 @@ file_read(const char *path, size_t max, char **out, size_t *len)
 int
 file_read_secret(const char *path, char **out)
 {
-	size_t n, line;
-	char *p;
+	size_t n = 0, line;
+	char *p = NULL;
 	int r;
 
 	if ((r = file_read(path, SECRET_MAX, &p, &n)) != 0)
