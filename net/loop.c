@@ -49,6 +49,18 @@ struct loop {
 	bool stop;
 };
 
+static void
+loop_log_cb(int severity, const char *msg)
+{
+	struct strv v = strv_of(msg);
+
+	if (severity == EVENT_LOG_DEBUG)
+		log_trace("libevent", "text=%s", log_esc(v));
+	else
+		log_emit(severity == EVENT_LOG_ERR ? LOG_ERROR : LOG_WARN,
+			 "libevent", "text=%s", log_esc(v));
+}
+
 static struct event_base *
 loop_base_new(void)
 {
@@ -75,6 +87,7 @@ loop_new(void)
 {
 	struct loop *l = xcalloc(1, sizeof(*l));
 
+	event_set_log_callback(loop_log_cb);
 	l->base = loop_base_new();
 	l->pool = bufpool_new(LOOP_SLABS_KEPT);
 	/* Streams use writev(2), which works for pipes too but knows no

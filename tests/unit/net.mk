@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+# The loop driver, the recording owner and the fault layer of net's tests.
+NET_HELP = tests/unit/fault_io.c tests/unit/fault_io.h \
+	tests/unit/net_help.c tests/unit/net_help.h
 
 check_PROGRAMS += tests/unit/test_addr
 TESTS += tests/unit/test_addr
@@ -37,3 +40,9 @@ TESTS += tests/unit/test_loop
 tests_unit_test_loop_SOURCES = tests/unit/test_loop.c
 tests_unit_test_loop_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_loop_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_stream
+TESTS += tests/unit/test_stream
+tests_unit_test_stream_SOURCES = tests/unit/test_stream.c $(NET_HELP)
+tests_unit_test_stream_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_stream_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
