@@ -77,6 +77,7 @@ struct gw_conf {
 	struct conf *ini; /* what it was made from; may be NULL */
 	char *path;       /* configuration file, NULL: sidecar */
 	bool sidecar;
+	bool no_admin; /* no admin listener wanted */
 	char *state_dir;
 	char *user;       /* workers run as, when started as root */
 	unsigned workers; /* 0: one per usable core */

@@ -10,7 +10,12 @@ libgateway_a_SOURCES = \
 	gateway/exchange.h \
 	gateway/forwarded.c \
 	gateway/forwarded.h \
+	gateway/gwcheck.c \
+	gateway/gwconf.c \
 	gateway/gwconf.h \
+	gateway/gwconf_sec.h \
+	gateway/gwdump.c \
+	gateway/gwspec.c \
 	gateway/limits.c \
 	gateway/limits.h \
 	gateway/rewrite.c \

@@ -11,6 +11,12 @@ tests_unit_test_forwarded_SOURCES = tests/unit/test_forwarded.c
 tests_unit_test_forwarded_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_forwarded_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_gwconf
+TESTS += tests/unit/test_gwconf
+tests_unit_test_gwconf_SOURCES = tests/unit/test_gwconf.c
+tests_unit_test_gwconf_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_gwconf_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_limits
 TESTS += tests/unit/test_limits
 tests_unit_test_limits_SOURCES = tests/unit/test_limits.c

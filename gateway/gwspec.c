@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The key table of the gateway's configuration: every section and key with its
+ * type, default, range and meaning. Parsing, checking, --dump-config and the
+ * manual page are all made from it or tested against it.
+ */
+#include "config.h"
+
+#include <stddef.h>
+
+#include "gateway/gwconf_sec.h"
+
+static const char *const label_orders[] = {"id-port", "port-id", "both", NULL};
+static const char *const host_policies[] = {"forward", "localhost", NULL};
+static const char *const access_formats[] = {"off", "json", "combined", NULL};
+static const char *const log_levels[] = {"error", "warn",  "info",
+					 "debug", "trace", NULL};
+
+static const struct conf_section sections[] = {
+    {"gateway", false, sizeof(struct sec_gateway), "The program as a whole."},
+    {"listen", true, sizeof(struct sec_listen),
+     "An address to listen on, as many sections as addresses."},
+    {"certificate", true, sizeof(struct sec_cert),
+     "A further certificate, chosen by the name that a client asks for."},
+    {"sandbox", true, sizeof(struct sec_sandbox),
+     "A sandbox that no agent told us of."},
+    {"auth", false, sizeof(struct sec_auth), "Who may come in."},
+    {"agent", false, sizeof(struct sec_agent), "The embedded agent."},
+    {"limits", false, sizeof(struct gw_limits), "Upper bounds."},
+    {"timeouts", false, sizeof(struct gw_timeouts), "Deadlines."},
+    {"log", false, sizeof(struct sec_log), "What is written where."},
+    {"admin", false, sizeof(struct sec_admin), "Health and metrics."},
+    {0}};
+
+#define KEY(sec, st, field, name, type, def, lo, hi, ch, help)                 \
+	{                                                                      \
+		sec, name, type, offsetof(struct st, field), def, lo, hi, ch,  \
+		    help                                                       \
+	}
+#define G(f, n, t, d, lo, hi, ch, h)                                           \
+	KEY("gateway", sec_gateway, f, n, t, d, lo, hi, ch, h)
+#define L(f, n, t, d, h) KEY("listen", sec_listen, f, n, t, d, 0, 0, NULL, h)
+#define C(f, n, h)                                                             \
+	KEY("certificate", sec_cert, f, n, CONF_STRING, NULL, 0, 0, NULL, h)
+#define S(f, n, t, d, ch, h)                                                   \
+	KEY("sandbox", sec_sandbox, f, n, t, d, 0, 0, ch, h)
+#define A(f, n, t, d, lo, hi, h)                                               \
+	KEY("auth", sec_auth, f, n, t, d, lo, hi, NULL, h)
+#define AG(f, n, t, d, h) KEY("agent", sec_agent, f, n, t, d, 0, 0, NULL, h)
+#define LIM(f, t, d, lo, hi, h)                                                \
+	KEY("limits", gw_limits, f, #f, t, d, lo, hi, NULL, h)
+#define T(f, d, lo, h)                                                         \
+	KEY("timeouts", gw_timeouts, f, #f, CONF_DURATION, d, lo, DAY, NULL, h)
+#define LOG(f, n, t, d, ch, h) KEY("log", sec_log, f, n, t, d, 0, 0, ch, h)
+
+#define DAY    (24ULL * 3600 * 1000)
+#define MAX_4G (4ULL << 30)
+
+/* clang-format off */
+static const struct conf_key keys[] = {
+	G(user, "user", CONF_STRING, NULL, 0, 0, NULL,
+	  "user of the workers when started as root (sbx if it exists, else nobody)"),
+	G(workers, "workers", CONF_U64, "0", 0, 256, NULL,
+	  "worker processes; 0: one for each usable core"),
+	G(state_dir, "state_dir", CONF_STRING, NULL, 0, 0, NULL,
+	  "directory for what the gateway keeps (/var/lib/sbx)"),
+	G(domain, "domain", CONF_STRING, NULL, 0, 0, NULL,
+	  "names <id>--<port>.DOMAIN lead into sandboxes; empty: any domain"),
+	G(label_order, "label_order", CONF_ENUM, "id-port", 0, 0, label_orders,
+	  "what stands first in such a name"),
+	G(rewrite, "rewrite", CONF_BOOL, "yes", 0, 0, NULL,
+	  "adapt Location and Set-Cookie paths to a stripped prefix"),
+	G(host_policy, "host_policy", CONF_ENUM, "forward", 0, 0, host_policies,
+	  "Host that inner servers see: the client's, or localhost:PORT"),
+	G(forward_bearer, "forward_bearer", CONF_BOOL, "no", 0, 0, NULL,
+	  "Authorization: Bearer is the inner server's, never ours"),
+	G(upgrades, "upgrade", CONF_LIST, NULL, 0, 0, NULL,
+	  "protocol that may be upgraded to besides websocket (repeatable)"),
+	G(trusted, "trusted_proxy", CONF_LIST, NULL, 0, 0, NULL,
+	  "peer (address or network) whose X-Forwarded fields are kept (repeatable)"),
+	G(tls12, "tls12", CONF_BOOL, "yes", 0, 0, NULL,
+	  "allow TLS 1.2 besides 1.3"),
+	G(ticket_rotate_ms, "ticket_rotate", CONF_DURATION, "8h", 60000,
+	  30 * DAY, NULL, "age at which the TLS session ticket key is replaced"),
+
+	L(address, "address", CONF_STRING, NULL,
+	  "https://HOST:PORT, http://HOST:PORT or unix:/PATH"),
+	L(cert, "cert", CONF_STRING, NULL,
+	  "PEM file with the certificate chain (self-signed one in state_dir)"),
+	L(key, "key", CONF_STRING, NULL,
+	  "PEM file with the private key (the file of cert)"),
+	L(redirect, "redirect", CONF_STRING, NULL,
+	  "http listeners: https origin that every request is sent on to"),
+	L(mode, "mode", CONF_STRING, "0660",
+	  "unix listeners: mode of the socket file, octal"),
+
+	C(cert, "cert", "PEM file with the certificate chain"),
+	C(key, "key", "PEM file with the private key (the file of cert)"),
+
+	S(token_file, "token_file", CONF_STRING, NULL, NULL,
+	  "file with the secret that X-Sandbox-Token must have"),
+	S(proxy_dir, "proxy_dir", CONF_STRING, NULL, NULL,
+	  "directory where servers put their sockets, PORT.sock"),
+	S(proxy_uid, "proxy_uid", CONF_STRING, "owner", NULL,
+	  "uid that those sockets must belong to; owner: the directory's; any"),
+	S(tcp_ports, "tcp_ports", CONF_STRING, NULL, NULL,
+	  "ports on 127.0.0.1 and ::1 that may be reached: 1024-65535,80"),
+	S(ns, "namespace", CONF_STRING, NULL, NULL,
+	  "namespace whose user tokens open it too"),
+	S(host_policy, "host_policy", CONF_ENUM, "forward", host_policies,
+	  "as in [gateway], whose value is the default"),
+	S(forward_bearer, "forward_bearer", CONF_BOOL, "no", NULL,
+	  "as in [gateway], whose value is the default"),
+	S(agent, "agent", CONF_STRING, NULL, NULL,
+	  "address of an agent for its other /v1 requests: unix:/PATH or tcp:HOST:PORT"),
+	S(agent_token_file, "agent_token_file", CONF_STRING, NULL, NULL,
+	  "file with the secret that this agent wants"),
+
+	A(operator_token_file, "operator_token_file", CONF_STRING, NULL, 0, 0,
+	  "file with the operator's secret, which opens everything"),
+	A(token_file, "token_file", CONF_STRING, NULL, 0, 0,
+	  "hashes of user tokens, see sbx-gateway token (STATE_DIR/tokens)"),
+	A(hub, "hub", CONF_STRING, NULL, 0, 0,
+	  "origin whose /api/whoami-v2 says whose a user token is"),
+	A(hub_ca, "hub_ca", CONF_STRING, NULL, 0, 0,
+	  "PEM file with the roots to verify that origin by (the system's)"),
+	A(hub_ttl_ms, "hub_ttl", CONF_DURATION, "5m", 1000, DAY,
+	  "how long a verified token is believed"),
+	A(hub_negative_ttl_ms, "hub_negative_ttl", CONF_DURATION, "30s", 1000,
+	  DAY, "how long a refused token stays refused"),
+
+	AG(enabled, "enabled", CONF_BOOL, "no",
+	  "start sbx-agent in host mode and watch over it"),
+	AG(path, "path", CONF_STRING, NULL,
+	  "its program (sbx-agent beside this one, else in PATH)"),
+	AG(ns, "namespace", CONF_STRING, NULL,
+	  "namespace of its sandboxes"),
+	AG(homes, "homes", CONF_STRING, NULL,
+	  "where its sandboxes live (STATE_DIR/homes)"),
+
+	LIM(conns, CONF_U64, "8192", 1, 1000000,
+	  "connections per worker"),
+	LIM(conns_per_ip, CONF_U64, "1024", 0, 1000000,
+	  "connections per worker from one address; 0: no bound"),
+	LIM(conns_per_sandbox, CONF_U64, "1024", 0, 1000000,
+	  "requests and tunnels per worker into one sandbox; 0: no bound"),
+	LIM(handshakes_per_s, CONF_U64, "0", 0, 1000000,
+	  "TLS handshakes per worker and second; 0: no bound"),
+	LIM(body, CONF_SIZE, "0", 0, 0,
+	  "largest request body; 0: no bound"),
+	LIM(buffer, CONF_SIZE, "64K", 16384, 16777216,
+	  "bytes held for each direction of a connection"),
+
+	T(head, "10s", 100, "from the first byte of a request head to its end"),
+	T(idle, "75s", 100, "between two requests of a connection"),
+	T(handshake, "10s", 100, "TLS handshake, and the first byte after it"),
+	T(body, "60s", 100, "longest pause within a request body"),
+	T(write, "60s", 100, "longest time a client takes nothing of a response"),
+	T(connect, "5s", 10, "one attempt to connect to an inner server"),
+	T(wait, "2s", 0, "how long a port that nobody listens on is waited for"),
+	T(wait_max, "60s", 0, "most that ?wait= may ask for"),
+	T(response, "0", 0, "until an inner server's response begins; 0: none"),
+	T(tunnel_idle, "1h", 1000, "upgraded connection without a byte either way"),
+	T(drain, "30s", 0, "for open requests and tunnels when the gateway ends"),
+	T(linger, "2s", 0, "for a last answer to reach a client that still sends"),
+	T(upstream_idle, "4s", 0, "idle connection to an inner server is kept"),
+
+	LOG(level, "level", CONF_ENUM, "info", log_levels, "how much"),
+	LOG(file, "file", CONF_STRING, NULL, NULL, "log file (standard error)"),
+	LOG(json, "json", CONF_BOOL, "no", NULL, "JSON lines instead of key=value"),
+	LOG(access, "access", CONF_ENUM, "json", access_formats,
+	  "a line for each request, in this format"),
+	LOG(access_file, "access_file", CONF_STRING, NULL, NULL,
+	  "file for these lines (standard output)"),
+
+	KEY("admin", sec_admin, listen, "listen", CONF_STRING, NULL, 0, 0, NULL,
+	  "unix:/PATH or http://HOST:PORT (unix:STATE_DIR/admin.sock); off: none"),
+	{0}
+};
+/* clang-format on */
+
+const struct conf_spec gwconf_spec = {sections, keys};
