@@ -5,6 +5,8 @@ LIBGATEWAY = libgateway.a
 libgateway_a_SOURCES = \
 	gateway/accesslog.c \
 	gateway/accesslog.h \
+	gateway/certs.c \
+	gateway/certs.h \
 	gateway/errpage.c \
 	gateway/errpage.h \
 	gateway/exchange.h \
@@ -18,10 +20,24 @@ libgateway_a_SOURCES = \
 	gateway/gwspec.c \
 	gateway/limits.c \
 	gateway/limits.h \
+	gateway/notify.c \
+	gateway/notify.h \
 	gateway/rewrite.c \
 	gateway/rewrite.h \
 	gateway/route.c \
 	gateway/route.h \
 	gateway/route_match.c \
+	gateway/sockets.c \
+	gateway/sockets.h \
+	gateway/state.c \
+	gateway/state.h \
+	gateway/statmsg.c \
+	gateway/statmsg.h \
 	gateway/stats.h \
+	gateway/tlskeys.c \
+	gateway/tlskeys.h \
+	gateway/tokens.c \
+	gateway/tokens.h \
+	gateway/watch.c \
+	gateway/watch.h \
 	gateway/worker.h

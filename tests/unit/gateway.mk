@@ -34,3 +34,21 @@ TESTS += tests/unit/test_route
 tests_unit_test_route_SOURCES = tests/unit/test_route.c
 tests_unit_test_route_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_route_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_sockets
+TESTS += tests/unit/test_sockets
+tests_unit_test_sockets_SOURCES = tests/unit/test_sockets.c
+tests_unit_test_sockets_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_sockets_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_statmsg
+TESTS += tests/unit/test_statmsg
+tests_unit_test_statmsg_SOURCES = tests/unit/test_statmsg.c
+tests_unit_test_statmsg_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_statmsg_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_tlskeys
+TESTS += tests/unit/test_tlskeys
+tests_unit_test_tlskeys_SOURCES = tests/unit/test_tlskeys.c
+tests_unit_test_tlskeys_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_tlskeys_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
