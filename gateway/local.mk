@@ -40,4 +40,5 @@ libgateway_a_SOURCES = \
 	gateway/tokens.h \
 	gateway/watch.c \
 	gateway/watch.h \
+	gateway/worker.c \
 	gateway/worker.h

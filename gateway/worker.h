@@ -25,12 +25,14 @@ struct httpd;
 struct limits;
 struct loop;
 struct seqpkt;
+struct tls_ticket_keys;
 struct tlsctx;
 struct worker;
 
 struct worker_listener {
 	const struct gw_listen *conf;
-	int fd; /* owned by the master; a worker process inherits it */
+	int fd;             /* taken by worker_start(): a duplicate, or a worker
+			     * process's inherited one */
 	struct tlsctx *tls; /* NULL: plain */
 };
 
@@ -42,7 +44,11 @@ struct worker_options {
 	const struct worker_listener *listeners;
 	size_t nlisteners;
 	bool direct; /* same uid as the master: opens sockets itself */
-	void (*exited)(struct worker *w, void *arg); /* drained */
+	struct route_table *routes;            /* copied: where to begin */
+	const struct tls_ticket_keys *tickets; /* copied */
+	/* Drained, or the master is gone. The callee frees w, then or
+	 * later. */
+	void (*exited)(struct worker *w, void *arg);
 	void *arg;
 };
 
@@ -61,6 +67,9 @@ struct connector *worker_connector(struct worker *w);
 struct limits *worker_limits(struct worker *w);
 struct seqpkt *worker_channel(struct worker *w);
 bool worker_draining(const struct worker *w);
+/* It may open the sockets of configured sandboxes itself; else the connector
+ * asks the master (`connect`). */
+bool worker_direct(const struct worker *w);
 struct httpd *worker_httpd(struct worker *w);
 unsigned worker_index(const struct worker *w);
 /* What the request path made for itself (exchange_httpd_new() fills it and

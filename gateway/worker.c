@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One worker: its listeners, its replica of the master's tables, and the
+ * channel to the master. The request path (exchange.c) hangs off it. A worker
+ * only ever goes forward: RUNNING, then RETIRED (nothing new, what is open
+ * stays), then GONE, when `exited` is called.
+ */
+#include "config.h"
+
+#include "gateway/worker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "gateway/exchange.h"
+#include "gateway/statmsg.h"
+#include "gateway/tlskeys.h"
+#include "net/httpd.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/seqpkt.h"
+#include "net/tlsctx.h"
+
+#define SYNC_MS    1000
+#define DRAIN_POLL 20
+
+enum worker_state { WORKER_RUNNING, WORKER_RETIRED, WORKER_GONE };
+
+struct worker_port {
+	struct worker *w;
+	struct worker_listener ls;
+	struct listener *l;
+};
+
+struct worker_wait {
+	struct worker *w;
+	struct worker_wait *next;
+	uint64_t need; /* the synced number that will do */
+	uint64_t due_ms;
+	void (*fn)(int err, void *arg);
+	void *arg;
+};
+
+struct worker {
+	struct worker_options o;
+	enum worker_state state;
+	struct seqpkt *channel;
+	struct route_table *routes;
+	struct worker_port *ports;
+	struct httpd *httpd;
+	struct worker_parts parts;
+	struct stats stats;
+	struct timer drain_timer;
+	uint64_t drain_due_ms; /* 0: no deadline */
+	bool ended_all;
+
+	uint64_t sync_sent; /* highest number asked for */
+	uint64_t sync_done;
+	struct worker_wait *waits; /* in order of need */
+	struct worker_wait **waits_end;
+	struct timer sync_timer;
+	struct task sync_task;
+};
+
+/* --- accessors --------------------------------------------------------- */
+struct loop *
+worker_loop(struct worker *w)
+{
+	return w->o.loop;
+}
+
+const struct gw_conf *
+worker_conf(struct worker *w)
+{
+	return w->o.conf;
+}
+
+struct route_table *
+worker_routes(struct worker *w)
+{
+	return w->routes;
+}
+
+struct httpc_pool *
+worker_pool(struct worker *w)
+{
+	return w->parts.pool;
+}
+
+struct stats *
+worker_stats(struct worker *w)
+{
+	return &w->stats;
+}
+
+struct access_log *
+worker_access_log(struct worker *w)
+{
+	return w->parts.access_log;
+}
+
+struct auth *
+worker_auth(struct worker *w)
+{
+	return w->parts.auth;
+}
+
+struct connector *
+worker_connector(struct worker *w)
+{
+	return w->parts.connector;
+}
+
+struct limits *
+worker_limits(struct worker *w)
+{
+	return w->parts.limits;
+}
+
+struct seqpkt *
+worker_channel(struct worker *w)
+{
+	return w->channel;
+}
+
+struct httpd *
+worker_httpd(struct worker *w)
+{
+	return w->httpd;
+}
+
+struct worker_parts *
+worker_parts(struct worker *w)
+{
+	return &w->parts;
+}
+
+unsigned
+worker_index(const struct worker *w)
+{
+	return w->o.index;
+}
+
+bool
+worker_direct(const struct worker *w)
+{
+	return w->o.direct;
+}
+
+bool
+worker_draining(const struct worker *w)
+{
+	return w->state != WORKER_RUNNING;
+}
+
+/* --- sync -------------------------------------------------------------- */
+static void
+sync_send(struct worker *w)
+{
+	if (w->channel != NULL &&
+	    seqpkt_sendf(w->channel, -1, "sync %llu",
+			 (unsigned long long)(w->sync_sent + 1)) == 0)
+		w->sync_sent++;
+}
+
+/* Takes the waiters off whose number has come, or whose time has. Their
+ * functions may start new waits. */
+static void
+sync_settle(struct worker *w)
+{
+	struct worker_wait *h;
+	uint64_t now = loop_now_ms(w->o.loop);
+	int err;
+
+	while ((h = w->waits) != NULL) {
+		if (h->need <= w->sync_done)
+			err = 0;
+		else if (h->due_ms <= now || w->channel == NULL)
+			err = E_TIMEOUT;
+		else
+			break;
+		w->waits = h->next;
+		if (w->waits == NULL)
+			w->waits_end = &w->waits;
+		if (h->fn != NULL)
+			h->fn(err, h->arg);
+		free(h);
+	}
+	if (w->waits != NULL && w->waits->need > w->sync_sent)
+		sync_send(w);
+	if (w->waits != NULL)
+		timer_set(&w->sync_timer, w->waits->due_ms - now);
+	else
+		timer_stop(&w->sync_timer);
+}
+
+static void
+sync_timer_cb(void *arg)
+{
+	sync_settle(arg);
+}
+
+struct worker_wait *
+worker_sync(struct worker *w, void (*fn)(int err, void *arg), void *arg)
+{
+	struct worker_wait *h = xcalloc(1, sizeof(*h));
+
+	h->w = w;
+	h->fn = fn;
+	h->arg = arg;
+	h->due_ms = loop_now_ms(w->o.loop) + SYNC_MS;
+	/* A question that is under way was asked before our caller's request
+	 * came in and does not count for it; the next one does, is asked when
+	 * that is answered, and serves everybody who came meanwhile. */
+	h->need = w->sync_sent + 1;
+	if (w->sync_sent == w->sync_done)
+		sync_send(w);
+	*w->waits_end = h;
+	w->waits_end = &h->next;
+	timer_set(&w->sync_timer,
+		  w->waits->due_ms > loop_now_ms(w->o.loop)
+		      ? w->waits->due_ms - loop_now_ms(w->o.loop)
+		      : 0);
+	return h;
+}
+
+void
+worker_sync_cancel(struct worker_wait *h)
+{
+	h->fn = NULL; /* freed when its turn comes: the list stays in order */
+}
+
+/* --- end --------------------------------------------------------------- */
+static void
+stop_listening(struct worker *w)
+{
+	for (size_t i = 0; i < w->o.nlisteners; i++) {
+		if (w->ports[i].l != NULL)
+			listener_close(w->ports[i].l);
+		w->ports[i].l = NULL;
+	}
+}
+
+static void
+say_stats(struct worker *w, struct strv n)
+{
+	struct strbuf b = {0};
+
+	strbuf_addf(&b, "stats %.*s", STRV_ARG(n));
+	statmsg_add(&w->stats, &b);
+	if (w->channel != NULL &&
+	    seqpkt_send(w->channel, (struct strv){b.s, b.len}, -1) != 0)
+		log_warn("worker.channel", "worker=%u error=full", w->o.index);
+	strbuf_clear(&b);
+}
+
+static void
+go(struct worker *w)
+{
+	if (w->state == WORKER_GONE)
+		return;
+	w->state = WORKER_GONE;
+	timer_stop(&w->drain_timer);
+	say_stats(w, STRV("0"));
+	log_debug("worker.exit", "worker=%u", w->o.index);
+	w->o.exited(w, w->o.arg);
+}
+
+static void
+drain_cb(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t now = loop_now_ms(w->o.loop);
+
+	if (exchange_count(w) == 0) {
+		go(w);
+		return;
+	}
+	if (w->drain_due_ms != 0 && now >= w->drain_due_ms) {
+		if (!w->ended_all) {
+			log_info("worker.deadline", "worker=%u open=%zu",
+				 w->o.index, exchange_count(w));
+			exchange_close_all(w);
+			w->ended_all = true;
+			/* Farewells may take a moment to leave. */
+			w->drain_due_ms = now + 500;
+		} else {
+			go(w);
+			return;
+		}
+	}
+	timer_set(&w->drain_timer, DRAIN_POLL);
+}
+
+static void
+retire(struct worker *w, uint64_t deadline_ms)
+{
+	uint64_t due = loop_now_ms(w->o.loop) + deadline_ms;
+
+	if (w->state == WORKER_GONE)
+		return;
+	if (w->state == WORKER_RUNNING) {
+		w->state = WORKER_RETIRED;
+		stop_listening(w);
+		exchange_drain(w);
+		log_debug("worker.retire", "worker=%u open=%zu", w->o.index,
+			  exchange_count(w));
+	}
+	if (deadline_ms != UINT64_MAX)
+		w->drain_due_ms = due > 0 ? due : 1;
+	timer_set(&w->drain_timer, 0);
+}
+
+/* --- messages ---------------------------------------------------------- */
+static void
+table_message(struct worker *w, struct strv msg)
+{
+	struct strv rest = msg, verb, id = STRV_NULL, gen = STRV_NULL;
+	uint64_t g;
+	int r;
+
+	if ((r = route_apply(w->routes, msg)) != 0) {
+		log_error("worker.table", "worker=%u error=%s", w->o.index,
+			  err_text(r));
+		return;
+	}
+	(void)strv_cut(&rest, ' ', &verb);
+	(void)(strv_cut(&rest, ' ', &id) && strv_cut(&rest, ' ', &gen));
+	if (strv_eq(verb, STRV("gone")) && w->httpd != NULL &&
+	    strv_parse_u64(gen, UINT64_MAX, true, &g) == 0)
+		exchange_gone(w, strv_eq(id, STRV("-")) ? STRV("") : id, g);
+}
+
+static void
+set_tickets(struct worker *w, const struct tls_ticket_keys *k)
+{
+	for (size_t i = 0; i < w->o.nlisteners; i++)
+		if (w->ports[i].ls.tls != NULL)
+			tlsctx_set_ticket_keys(w->ports[i].ls.tls, k);
+}
+
+static void
+tickets_message(struct worker *w, struct strv rest)
+{
+	struct tls_ticket_keys k;
+
+	if (tlskeys_parse(rest, &k) != 0)
+		log_error("worker.tickets", "worker=%u error=malformed",
+			  w->o.index);
+	else
+		set_tickets(w, &k);
+	mem_secure_zero(&k, sizeof(k));
+}
+
+static void
+sync_task_cb(void *arg)
+{
+	sync_settle(arg);
+}
+
+static void
+message_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
+{
+	struct worker *w = arg;
+	struct strv rest = msg, verb;
+	uint64_t n;
+
+	(void)sp;
+	if (!strv_cut(&rest, ' ', &verb))
+		return;
+	if (strv_eq(verb, STRV("ok")) || strv_eq(verb, STRV("fail"))) {
+		exchange_connected(w, msg, fd);
+		return;
+	}
+	fd_close(&fd); /* nothing else comes with one */
+	if (strv_eq(verb, STRV("synced"))) {
+		if (strv_parse_u64(rest, w->sync_sent, true, &n) == 0 &&
+		    n > w->sync_done)
+			w->sync_done = n;
+		sync_settle(w);
+	} else if (strv_eq(verb, STRV("stats"))) {
+		say_stats(w, rest);
+	} else if (strv_eq(verb, STRV("tickets"))) {
+		tickets_message(w, rest);
+	} else if (strv_eq(verb, STRV("retire"))) {
+		retire(w, UINT64_MAX);
+	} else if (strv_eq(verb, STRV("drain"))) {
+		if (strv_parse_u64(rest, UINT32_MAX, true, &n) != 0)
+			n = 0;
+		retire(w, n);
+	} else if (strv_eq(verb, STRV("reopen"))) {
+		log_reopen();
+		exchange_reopen_logs(w);
+	} else {
+		table_message(w, msg);
+	}
+}
+
+static void
+closed_cb(struct seqpkt *sp, void *arg)
+{
+	struct worker *w = arg;
+
+	/* The master is gone, and with it everything that could tell us what
+	 * may still be served. */
+	seqpkt_close(sp);
+	w->channel = NULL;
+	if (w->state != WORKER_GONE)
+		log_error("worker.orphan", "worker=%u", w->o.index);
+	task_post(w->o.loop, &w->sync_task);
+	go(w);
+}
+
+/* --- start ------------------------------------------------------------- */
+static void
+accepted_cb(int fd, const struct addr *peer, void *arg)
+{
+	struct worker_port *p = arg;
+
+	exchange_accept(p->w, &p->ls, fd, peer);
+}
+
+static void
+copy_row(struct strv msg, void *arg)
+{
+	table_message(arg, msg);
+}
+
+static void
+start_listening(struct worker *w, const struct worker_options *o)
+{
+	for (size_t i = 0; i < o->nlisteners; i++) {
+		struct worker_port *p = &w->ports[i];
+
+		p->w = w;
+		p->ls = o->listeners[i];
+		if (p->ls.tls != NULL)
+			p->ls.tls = tlsctx_ref(p->ls.tls);
+		p->l = listener_take_fd(o->loop, p->ls.fd, accepted_cb, p);
+	}
+}
+
+struct worker *
+worker_start(const struct worker_options *o)
+{
+	static const struct seqpkt_cbs cbs = {message_cb, closed_cb};
+	struct worker *w = xcalloc(1, sizeof(*w));
+
+	w->o = *o;
+	w->waits_end = &w->waits;
+	w->ports = xcalloc(o->nlisteners + 1, sizeof(*w->ports));
+	timer_init(&w->drain_timer, o->loop, drain_cb, w);
+	timer_init(&w->sync_timer, o->loop, sync_timer_cb, w);
+	task_init(&w->sync_task, sync_task_cb, w);
+	w->routes = route_new();
+	route_set_conf(w->routes, o->conf);
+	if (o->routes != NULL)
+		route_dump(o->routes, copy_row, w);
+	w->channel = seqpkt_take_fd(o->loop, o->channel, &cbs, w);
+	w->httpd = exchange_httpd_new(w);
+	start_listening(w, o);
+	if (o->tickets != NULL)
+		set_tickets(w, o->tickets);
+	if (seqpkt_send(w->channel, STRV("ready"), -1) != 0)
+		log_error("worker.channel", "worker=%u error=full", o->index);
+	return w;
+}
+
+void
+worker_free(struct worker *w)
+{
+	struct worker_wait *h;
+
+	if (w == NULL)
+		return;
+	stop_listening(w);
+	if (w->channel != NULL)
+		seqpkt_close(w->channel);
+	w->channel = NULL;
+	while ((h = w->waits) != NULL) { /* their owners are told */
+		w->waits = h->next;
+		if (h->fn != NULL)
+			h->fn(E_CANCELLED, h->arg);
+		free(h);
+	}
+	w->waits_end = &w->waits;
+	exchange_httpd_free(w, w->httpd);
+	task_cancel(&w->sync_task);
+	timer_clear(&w->sync_timer);
+	timer_clear(&w->drain_timer);
+	for (size_t i = 0; i < w->o.nlisteners; i++)
+		tlsctx_unref(w->ports[i].ls.tls);
+	route_free(w->routes);
+	free(w->ports);
+	/* Whoever called us may be one of our callbacks. */
+	loop_defer_free(w->o.loop, w, NULL);
+}
