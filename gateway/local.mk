@@ -5,8 +5,20 @@ LIBGATEWAY = libgateway.a
 libgateway_a_SOURCES = \
 	gateway/accesslog.c \
 	gateway/accesslog.h \
+	gateway/admin.c \
+	gateway/admin.h \
+	gateway/agentctl.c \
+	gateway/agentctl.h \
+	gateway/broker.c \
+	gateway/broker.h \
 	gateway/certs.c \
 	gateway/certs.h \
+	gateway/crew.c \
+	gateway/crew.h \
+	gateway/crew_int.h \
+	gateway/crewchild.c \
+	gateway/crewchild.h \
+	gateway/crewstats.c \
 	gateway/errpage.c \
 	gateway/errpage.h \
 	gateway/exchange.h \
@@ -20,8 +32,14 @@ libgateway_a_SOURCES = \
 	gateway/gwspec.c \
 	gateway/limits.c \
 	gateway/limits.h \
+	gateway/master.c \
+	gateway/master.h \
 	gateway/notify.c \
 	gateway/notify.h \
+	gateway/options.c \
+	gateway/options.h \
+	gateway/owner.c \
+	gateway/owner.h \
 	gateway/rewrite.c \
 	gateway/rewrite.h \
 	gateway/route.c \
@@ -36,6 +54,8 @@ libgateway_a_SOURCES = \
 	gateway/stats.h \
 	gateway/tlskeys.c \
 	gateway/tlskeys.h \
+	gateway/tokencmd.c \
+	gateway/tokencmd.h \
 	gateway/tokens.c \
 	gateway/tokens.h \
 	gateway/watch.c \

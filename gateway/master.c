@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The master. It runs one loop on which signals, timers and channels meet,
+ * and leaves that loop for one thing only: forking, which is done with nothing
+ * of the loop on the stack. A reload either succeeds as a whole or changes
+ * nothing.
+ */
+#include "config.h"
+
+#include "gateway/master.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "gateway/admin.h"
+#include "gateway/agentctl.h"
+#include "gateway/broker.h"
+#include "gateway/certs.h"
+#include "gateway/crew.h"
+#include "gateway/notify.h"
+#include "gateway/owner.h"
+#include "gateway/sockets.h"
+#include "gateway/state.h"
+#include "gateway/tlskeys.h"
+#include "gateway/tokens.h"
+#include "gateway/watch.h"
+#include "net/loop.h"
+
+#define FD_WANT       65536
+#define KILL_AFTER_MS 1500
+#define AGENT_END_MS  10000
+#define START_DEATHS  5 /* before the first was ready: give up */
+
+enum master_state {
+	MASTER_STARTING,
+	MASTER_SERVING,
+	MASTER_DRAINING,
+	MASTER_ENDING
+};
+
+struct master {
+	struct master_options o;
+	enum master_state state;
+	struct loop *loop;
+	struct state_user user;
+	struct sockets *sockets;
+	struct owner *owner;
+	struct crew *crew;
+	struct broker *broker;
+	struct agentctl *agent;
+	struct admin *admin;
+	struct watch *cert_watch, *token_watch;
+	struct tls_ticket_keys tickets;
+	struct timer ticket_timer, end_timer;
+	int lock;
+	int status;
+	unsigned reloads, reload_errors;
+};
+
+static const char *const state_names[] = {"starting", "serving", "draining",
+					  "ending"};
+
+/* --- tables and keys --------------------------------------------------- */
+static void
+emit_cb(struct strv msg, void *arg)
+{
+	struct master *m = arg;
+
+	if (m->crew != NULL)
+		crew_tell(m->crew, msg);
+}
+
+static void
+load_tokens(struct master *m, const struct gw_conf *conf)
+{
+	struct token_list l;
+	char *msg = NULL;
+
+	if (tokens_read(conf->token_file, &l, &msg) != 0) {
+		log_error("tokens.load", "error=%s action=keep",
+			  log_esc(strv_of(msg)));
+		free(msg);
+		return;
+	}
+	owner_set_tokens(m->owner, &l);
+	log_debug("tokens.load", "tokens=%zu", l.n);
+	tokens_clear(&l);
+}
+
+static void
+tokens_changed_cb(void *arg)
+{
+	struct master *m = arg;
+
+	load_tokens(m, crew_conf(m->crew));
+}
+
+static void
+tickets_cb(void *arg)
+{
+	struct master *m = arg;
+	struct strbuf b = {0};
+
+	tlskeys_rotate(&m->tickets);
+	strbuf_adds(&b, "tickets");
+	tlskeys_add(&m->tickets, &b);
+	crew_tell(m->crew, (struct strv){b.s, b.len});
+	mem_secure_zero(b.s, b.cap);
+	strbuf_clear(&b);
+	timer_set(&m->ticket_timer, crew_conf(m->crew)->ticket_rotate_ms);
+}
+
+static void
+watch_cert_file(const char *path, void *arg)
+{
+	watch_add(arg, path);
+}
+
+static void
+set_watches(struct master *m, const struct gw_conf *conf)
+{
+	watch_clear(m->cert_watch);
+	watch_clear(m->token_watch);
+	certs_each_file(conf, watch_cert_file, m->cert_watch);
+	watch_add(m->token_watch, conf->token_file);
+}
+
+/* --- readiness --------------------------------------------------------- */
+static bool
+is_ready(struct master *m)
+{
+	struct crew_counts n;
+
+	crew_count(m->crew, &n);
+	return m->state == MASTER_SERVING && n.ready > 0 &&
+	       (m->agent == NULL || agentctl_up(m->agent));
+}
+
+static void
+list_urls(struct master *m, struct strbuf *b)
+{
+	const struct gw_conf *conf = crew_conf(m->crew);
+
+	for (size_t i = 0; i < conf->nlistens; i++) {
+		if (conf->listens[i].admin)
+			continue;
+		strbuf_addc(b, ' ');
+		sockets_text(m->sockets, &conf->listens[i], b);
+	}
+}
+
+static void
+say_ready(struct master *m)
+{
+	struct strbuf b = {0};
+
+	m->state = MASTER_SERVING;
+	strbuf_adds(&b, "ready");
+	list_urls(m, &b);
+	strbuf_addc(&b, '\n');
+	/* For people and for scripts; who closed it does not want it. */
+	(void)!fd_write_all(STDOUT_FILENO, b.s, b.len);
+	strbuf_clear(&b);
+	notify_send("READY=1");
+}
+
+static void end_if_empty(struct master *m);
+
+static void
+changed_cb(void *arg)
+{
+	struct master *m = arg;
+	struct crew_counts n;
+
+	switch (m->state) {
+	case MASTER_STARTING:
+		crew_count(m->crew, &n);
+		if (n.ready == n.wanted &&
+		    (m->agent == NULL || agentctl_up(m->agent))) {
+			say_ready(m);
+		} else if (n.deaths >= START_DEATHS) {
+			log_error("gateway.start", "error=\"workers die\"");
+			m->status = 1;
+			m->state = MASTER_ENDING;
+			loop_stop(m->loop);
+		}
+		break;
+	case MASTER_SERVING:
+		break;
+	case MASTER_DRAINING:
+	case MASTER_ENDING:
+		end_if_empty(m);
+		break;
+	}
+}
+
+/* --- what workers and the agent say ------------------------------------ */
+static void
+message_cb(struct crew_member *who, struct strv msg, void *arg)
+{
+	struct master *m = arg;
+
+	broker_message(m->broker, m->crew, m->agent, who, msg);
+}
+
+static void
+synced_cb(uint64_t number, void *arg)
+{
+	struct master *m = arg;
+
+	broker_synced(m->broker, m->crew, number);
+}
+
+static void
+start_agent(struct master *m, const struct gw_conf *conf)
+{
+	struct agentctl_options o = {.loop = m->loop,
+				     .conf = conf,
+				     .worker_uid = m->user.uid,
+				     .owner = m->owner,
+				     .synced = synced_cb,
+				     .changed = changed_cb,
+				     .arg = m};
+
+	m->agent = agentctl_start(&o);
+}
+
+/* --- admin ------------------------------------------------------------- */
+static void
+admin_info(struct admin_info *out, void *arg)
+{
+	struct master *m = arg;
+	const struct gw_conf *conf = crew_conf(m->crew);
+
+	out->state = state_names[m->state];
+	out->ready = is_ready(m);
+	out->config = conf->path;
+	out->reload_errors = m->reload_errors;
+	out->sandboxes = route_count(owner_table(m->owner));
+	out->has_agent = m->agent != NULL;
+	out->agent_up = m->agent != NULL && agentctl_up(m->agent);
+	out->agent_starts = m->agent != NULL ? agentctl_starts(m->agent) : 0;
+	list_urls(m, &out->urls);
+}
+
+static void
+admin_fd(int fd, void *arg)
+{
+	struct master *m = arg;
+	int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (dup_fd >= 0)
+		admin_listen(m->admin, dup_fd);
+}
+
+static void
+set_admin(struct master *m, const struct gw_conf *conf)
+{
+	admin_unlisten(m->admin);
+	for (size_t i = 0; i < conf->nlistens; i++)
+		if (conf->listens[i].admin)
+			sockets_each(m->sockets, &conf->listens[i], 0, 1,
+				     admin_fd, m);
+}
+
+/* --- configuration ----------------------------------------------------- */
+static unsigned
+count_workers(const struct gw_conf *conf)
+{
+	cpu_set_t set;
+	int n;
+
+	if (conf->workers != 0)
+		return conf->workers;
+	if (sched_getaffinity(0, sizeof(set), &set) != 0 ||
+	    (n = CPU_COUNT(&set)) < 1)
+		return 1;
+	return n > 256 ? 256 : (unsigned)n;
+}
+
+static int
+set_log(const struct gw_conf *conf, char **msg)
+{
+	struct log_options o = {.level = (enum log_level)conf->log_level,
+				.program = "sbx-gateway",
+				.path = conf->log_file,
+				.json = conf->log_json,
+				.time = conf->log_file != NULL ||
+					isatty(STDERR_FILENO) ||
+					getenv("JOURNAL_STREAM") == NULL};
+
+	if (log_setup(&o) == 0)
+		return 0;
+	*msg = xasprintf("cannot open %s: %s", conf->log_file, strerror(errno));
+	return E_SYS;
+}
+
+/* Everything of a configuration that can be refused, before anything is
+ * changed by it. */
+static int
+prepare(struct master *m, const struct gw_conf *conf, char **msg)
+{
+	bool made = false;
+	int r;
+
+	if ((r = state_user(conf, &m->user, msg)) != 0)
+		return r;
+	if (m->o.single)
+		m->user.drop = false;
+	if ((r = state_prepare(conf, &m->user, msg)) != 0 ||
+	    (r = certs_ensure(conf, &made, msg)) != 0 ||
+	    (r = certs_check(conf, msg)) != 0)
+		return r;
+	if (made)
+		log_info("tls.selfsigned", "cert=%s/tls.crt", conf->state_dir);
+	return 0;
+}
+
+static int
+load(struct master *m, struct gw_conf **out, char **msg)
+{
+	struct gw_conf *conf;
+	int r;
+
+	if ((r = m->o.load(&conf, msg, m->o.arg)) != 0)
+		return r;
+	if ((r = prepare(m, conf, msg)) != 0)
+		gwconf_free(conf);
+	else
+		*out = conf;
+	return r;
+}
+
+/* conf is the crew's when this succeeds. */
+static int
+enter(struct master *m, struct gw_conf *conf, char **msg)
+{
+	unsigned n = m->o.single ? 1 : count_workers(conf);
+	int r;
+
+	if ((r = sockets_open(m->sockets, conf, n, msg)) != 0)
+		return r;
+	owner_set_conf(m->owner, conf);
+	load_tokens(m, conf);
+	if ((r = crew_enter(m->crew, conf, n, &m->user, msg)) != 0)
+		return r;
+	sockets_prune(m->sockets, conf);
+	set_admin(m, conf);
+	set_watches(m, conf);
+	if (conf->agent && m->agent == NULL) {
+		start_agent(m, conf);
+	} else if (!conf->agent && m->agent != NULL) {
+		agentctl_free(m->agent);
+		m->agent = NULL;
+	}
+	return 0;
+}
+
+static void
+reload(struct master *m, const char *why)
+{
+	struct gw_conf *conf = NULL;
+	char *msg = NULL;
+	int r;
+
+	if (m->state > MASTER_SERVING)
+		return;
+	notify_send("RELOADING=1");
+	if ((r = load(m, &conf, &msg)) == 0 &&
+	    (r = enter(m, conf, &msg)) != 0) {
+		/* Back to what the workers have. */
+		owner_set_conf(m->owner, crew_conf(m->crew));
+		sockets_prune(m->sockets, crew_conf(m->crew));
+		gwconf_free(conf);
+	}
+	if (r == 0)
+		r = set_log(conf, &msg);
+	if (r != 0) {
+		m->reload_errors++;
+		log_error("config.reload", "reason=%s action=keep error: %s",
+			  why, msg);
+		free(msg);
+	} else {
+		m->reloads++;
+		log_info("config.reload", "reason=%s workers=%u", why,
+			 m->o.single ? 1 : count_workers(conf));
+	}
+	notify_send("READY=1");
+}
+
+static void
+certs_changed_cb(void *arg)
+{
+	reload(arg, "certificate");
+}
+
+/* --- the end ----------------------------------------------------------- */
+static void
+end_if_empty(struct master *m)
+{
+	if (crew_alive(m->crew) != 0)
+		return;
+	if (m->state == MASTER_DRAINING) {
+		m->state = MASTER_ENDING;
+		timer_set(&m->end_timer, AGENT_END_MS);
+		if (m->agent != NULL)
+			agentctl_stop(m->agent);
+	}
+	if (m->agent == NULL || agentctl_pid(m->agent) == 0)
+		loop_stop(m->loop);
+}
+
+static void
+end_timer_cb(void *arg)
+{
+	struct master *m = arg;
+
+	if (m->state == MASTER_ENDING) {
+		loop_stop(m->loop);
+		return;
+	}
+	log_warn("gateway.kill", "workers=%zu", crew_alive(m->crew));
+	crew_kill(m->crew);
+	timer_set(&m->end_timer, KILL_AFTER_MS);
+	end_if_empty(m);
+}
+
+static void
+stop_cb(int signo, void *arg)
+{
+	struct master *m = arg;
+	uint64_t ms = crew_conf(m->crew)->t.drain;
+
+	if (m->state >= MASTER_DRAINING) { /* asked twice: now */
+		crew_drain(m->crew, 0);
+		timer_set(&m->end_timer, KILL_AFTER_MS);
+		return;
+	}
+	log_info("gateway.drain", "signal=%d deadline_ms=%llu%s", signo,
+		 (unsigned long long)ms,
+		 signo == SIGINT ? " hint=\"again ends at once\"" : "");
+	notify_send("STOPPING=1");
+	m->state = MASTER_DRAINING;
+	crew_drain(m->crew, ms);
+	/* Nobody accepts any more: a client is better off refused. */
+	sockets_free(m->sockets);
+	m->sockets = sockets_new(false);
+	timer_set(&m->end_timer, ms + KILL_AFTER_MS);
+	end_if_empty(m);
+}
+
+/* --- signals ----------------------------------------------------------- */
+static void
+hup_cb(int signo, void *arg)
+{
+	(void)signo;
+	log_reopen();
+	reload(arg, "SIGHUP");
+}
+
+static void
+usr1_done(const struct stats *st, void *arg)
+{
+	struct master *m = arg;
+	struct strbuf b = {0};
+
+	admin_status(m->admin, st, &b);
+	log_info("gateway.state", "%s", b.s);
+	strbuf_clear(&b);
+}
+
+static void
+usr1_cb(int signo, void *arg)
+{
+	struct master *m = arg;
+
+	(void)signo;
+	crew_stats(m->crew, usr1_done, m);
+}
+
+static void
+usr2_cb(int signo, void *arg)
+{
+	struct master *m = arg;
+	char *msg = NULL;
+
+	(void)signo;
+	log_reopen();
+	/* Workers cannot make the files themselves. */
+	if (state_prepare(crew_conf(m->crew), &m->user, &msg) != 0)
+		log_error("log.reopen", "error=%s", log_esc(strv_of(msg)));
+	free(msg);
+	crew_tell(m->crew, STRV("reopen"));
+}
+
+static void
+chld_cb(int signo, void *arg)
+{
+	struct master *m = arg;
+
+	(void)signo;
+	crew_reap(m->crew);
+	if (m->agent != NULL) {
+		agentctl_reap(m->agent);
+		changed_cb(m);
+	}
+}
+
+/* --- start ------------------------------------------------------------- */
+static void
+make_parts(struct master *m)
+{
+	struct crew_options co = {
+	    .message = message_cb, .changed = changed_cb, .arg = m};
+	struct admin_options ao = {.info = admin_info, .arg = m};
+
+	m->loop = loop_new();
+	m->sockets = sockets_new(!m->o.single);
+	m->owner = owner_new(emit_cb, m);
+	m->broker = broker_new();
+	tlskeys_rotate(&m->tickets);
+	co.loop = ao.loop = m->loop;
+	co.single = m->o.single;
+	co.sockets = m->sockets;
+	co.routes = owner_table(m->owner);
+	co.tickets = &m->tickets;
+	m->crew = ao.crew = crew_new(&co);
+	m->admin = admin_new(&ao);
+	m->cert_watch = watch_new(m->loop, certs_changed_cb, m);
+	m->token_watch = watch_new(m->loop, tokens_changed_cb, m);
+	timer_init(&m->ticket_timer, m->loop, tickets_cb, m);
+	timer_init(&m->end_timer, m->loop, end_timer_cb, m);
+	loop_on_signal(m->loop, SIGTERM, stop_cb, m);
+	loop_on_signal(m->loop, SIGINT, stop_cb, m);
+	loop_on_signal(m->loop, SIGHUP, hup_cb, m);
+	loop_on_signal(m->loop, SIGUSR1, usr1_cb, m);
+	loop_on_signal(m->loop, SIGUSR2, usr2_cb, m);
+	loop_on_signal(m->loop, SIGCHLD, chld_cb, m);
+}
+
+static void
+free_parts(struct master *m)
+{
+	admin_free(m->admin); /* its questions to the crew end with it */
+	crew_free(m->crew);
+	agentctl_free(m->agent);
+	watch_free(m->cert_watch);
+	watch_free(m->token_watch);
+	timer_clear(&m->ticket_timer);
+	timer_clear(&m->end_timer);
+	broker_free(m->broker);
+	owner_free(m->owner);
+	sockets_free(m->sockets);
+	loop_free(m->loop);
+	mem_secure_zero(&m->tickets, sizeof(m->tickets));
+	fd_close(&m->lock);
+}
+
+/* Until the first configuration is in force a failure ends the program. */
+static int
+begin(struct master *m, struct gw_conf *conf)
+{
+	char *msg = NULL;
+
+	if (set_log(conf, &msg) != 0 || state_lock(conf, &m->lock, &msg) != 0 ||
+	    enter(m, conf, &msg) != 0) {
+		log_error("gateway.start", "error: %s", msg);
+		free(msg);
+		gwconf_free(conf);
+		return 1;
+	}
+	timer_set(&m->ticket_timer, conf->ticket_rotate_ms);
+	return 0;
+}
+
+/* True in a child. */
+static bool
+serve(struct master *m)
+{
+	for (;;) {
+		if (crew_due(m->crew) && crew_fork(m->crew, &m->status))
+			return true;
+		if (m->state == MASTER_ENDING)
+			return false;
+		loop_run(m->loop);
+	}
+}
+
+int
+master_run(const struct master_options *o)
+{
+	struct master m = {.o = *o, .lock = -1};
+	struct gw_conf *conf;
+	char *msg = NULL;
+
+	(void)fd_raise_limit(FD_WANT);
+	if (load(&m, &conf, &msg) != 0) {
+		log_error("gateway.start", "error: %s", msg);
+		free(msg);
+		return 1;
+	}
+	/* One worker without root to give up needs no process of its own. */
+	if (count_workers(conf) == 1 && !m.user.drop)
+		m.o.single = true;
+	make_parts(&m);
+	if (begin(&m, conf) != 0) {
+		m.status = 1;
+	} else if (serve(&m)) {
+		/* A worker's end: what is the master's stays untouched. */
+		return m.status;
+	} else {
+		log_info("gateway.end", "status=%d", m.status);
+	}
+	free_parts(&m);
+	return m.status;
+}
