@@ -28,4 +28,10 @@ libnet_a_SOURCES = \
 	net/stream_ev.c \
 	net/stream_fd.c \
 	net/stream_int.h
-libnettls_a_SOURCES =
+libnettls_a_SOURCES = \
+	net/tlscert.c \
+	net/tlsctx.c \
+	net/tlsctx.h \
+	net/tlsctx_int.h \
+	net/tlsio.c \
+	net/tlsio.h

@@ -302,10 +302,12 @@ stream_handshake_step(struct stream *st)
 
 	if (r == E_AGAIN)
 		want_write = stream_io_wants_write(st, false);
-	else if (r == 0)
-		st->state = STREAM_OPEN;
-	else
+	else if (r != 0)
 		st->err = r;
+	if (r == 0) {
+		st->state = STREAM_OPEN;
+		st->hint = false; /* epoll will say what the kernel holds */
+	}
 	stream_want_write(st, want_write);
 	return r;
 }

@@ -46,3 +46,10 @@ TESTS += tests/unit/test_stream
 tests_unit_test_stream_SOURCES = tests/unit/test_stream.c $(NET_HELP)
 tests_unit_test_stream_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_stream_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_tlsio
+TESTS += tests/unit/test_tlsio
+tests_unit_test_tlsio_SOURCES = tests/unit/test_tlsio.c $(NET_HELP) \
+	tests/unit/tls_help.c tests/unit/tls_help.h
+tests_unit_test_tlsio_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_tlsio_LDADD = $(NETTLS_LIBS) $(CMOCKA_LIBS)
