@@ -120,7 +120,7 @@ lex_hex4(struct lex *x, unsigned *out)
 static bool
 lex_escape(struct lex *x)
 {
-	unsigned v;
+	unsigned v = 0;
 
 	if (x->p == x->end)
 		return lex_fail(x, "unterminated string");

@@ -187,7 +187,7 @@ unquote(char *text, size_t len, size_t *pos)
 		if (c == '\\' && i + 2 < len && text[i] == 'x' &&
 		    hex_value(text[i + 1]) >= 0 &&
 		    hex_value(text[i + 2]) >= 0) {
-			c = (char)(hex_value(text[i + 1]) << 4 |
+			c = (char)(hex_value(text[i + 1]) * 16 +
 				   hex_value(text[i + 2]));
 			i += 3;
 		} else if (c == '\\' && i < len) {

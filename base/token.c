@@ -143,7 +143,7 @@ token_hex_decode(struct strv hex, void *out, size_t n)
 			return E_INVALID; /* out is still untouched */
 	}
 	for (size_t i = 0; i < n; i++)
-		to[i] = (unsigned char)(hex_value(hex.p[2 * i]) << 4 |
+		to[i] = (unsigned char)(hex_value(hex.p[2 * i]) * 16 +
 					hex_value(hex.p[2 * i + 1]));
 	return 0;
 }

@@ -239,6 +239,7 @@ split_label(const struct gw_conf *conf, struct strv label,
 	size_t i;
 
 	for (i = 0; i + 1 < label.len; i++) {
+		/* NOLINTNEXTLINE: a length of more than 1 has bytes */
 		if (label.p[i] == '-' && label.p[i + 1] == '-')
 			break;
 	}
