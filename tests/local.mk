@@ -13,8 +13,8 @@ dist_check_SCRIPTS = tests/layering.sh
 TESTS += tests/layering.sh
 include tests/fuzz/local.mk
 include tests/bench/local.mk
-EXTRA_DIST += check tools/setup.sh .ci/run .clang-format \
-	.clang-tidy .editorconfig .gitignore tests/e2e
+EXTRA_DIST += quickstart check tools/setup.sh tools/demo.py examples/demo \
+	.ci/run .clang-format .clang-tidy .editorconfig .gitignore tests/e2e
 
 # What clang-tidy has to know, from any directory.
 .PHONY: print-cppflags
