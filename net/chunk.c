@@ -245,21 +245,36 @@ chunk_decode(struct chunk_dec *d, struct bufq *in, struct bufq *out, size_t max)
 	}
 }
 
-void
-chunk_encode(struct bufq *dst, struct bufq *src, size_t n)
+static void
+size_line(struct bufq *dst, size_t n)
 {
 	static const char hex[] = "0123456789abcdef";
 	char line[18];
-	size_t i = sizeof(line), v = n;
+	size_t i = sizeof(line);
 
-	assert(n > 0 && n <= src->len);
 	line[--i] = '\n';
 	line[--i] = '\r';
 	do
-		line[--i] = hex[v & 15];
-	while ((v >>= 4) != 0);
+		line[--i] = hex[n & 15];
+	while ((n >>= 4) != 0);
 	bufq_add(dst, line + i, sizeof(line) - i);
+}
+
+void
+chunk_encode(struct bufq *dst, struct bufq *src, size_t n)
+{
+	assert(n > 0 && n <= src->len);
+	size_line(dst, n);
 	bufq_move(dst, src, n);
+	bufq_add(dst, "\r\n", 2);
+}
+
+void
+chunk_encode_mem(struct bufq *dst, const void *p, size_t n)
+{
+	assert(n > 0);
+	size_line(dst, n);
+	bufq_add(dst, p, n);
 	bufq_add(dst, "\r\n", 2);
 }
 

@@ -37,6 +37,8 @@ int chunk_decode(struct chunk_dec *d, struct bufq *in, struct bufq *out,
 
 /* Moves n bytes of data from src to dst as one chunk (n > 0). */
 void chunk_encode(struct bufq *dst, struct bufq *src, size_t n);
+/* The same for n bytes at p, which are copied. */
+void chunk_encode_mem(struct bufq *dst, const void *p, size_t n);
 /* The last chunk and the end of the (empty) trailer section. */
 void chunk_encode_end(struct bufq *dst);
 

@@ -11,13 +11,36 @@
  * Life of an exchange:
  *   request(rq)            the head is complete; the handler sets its callbacks
  *     body(rq, in, end)    0..n times; what it leaves in `in` stays (and stops
- *                          reading when it is 64 KiB); end is true exactly once
+ *                          reading when it is 64 KiB); end: nothing will
+ *                          follow what is in `in`. Called with end at least
+ *                          once, also when there is no body; no more after
+ *                          that, unless bytes were left and
+ *                          httpd_body_resume() asked for them.
  *     drained(rq)          output has room again after httpd_over_high()
+ *     peer_eof(rq)         the client ended its direction after its request
  *   closed(rq, err)        exactly once, last: 0 when the whole response was
- *                          handed to the kernel and the body was read;
- *                          E_PEER, E_TIMEOUT, E_PROTO, E_CANCELLED (by
- *                          httpd_abort), … otherwise. rq is gone after it.
+ *                          handed to the kernel; E_PEER, E_TIMEOUT, E_PROTO,
+ *                          E_LIMIT, E_CANCELLED (by httpd_abort), … otherwise.
+ *                          rq is gone after it.
  * `closed` comes even if the handler never set callbacks (then it is skipped).
+ *
+ * No function here calls back before it returns, except where it says so. A
+ * handler may do everything at any time: on a connection that has died, and
+ * before `closed` says so, responding does nothing.
+ *
+ * What a handler has written during one of its callbacks is flushed when that
+ * callback returns; what it writes at other times, by httpd_flush() or
+ * httpd_end().
+ *
+ * When a response ends before the request body was read, `body` is not called
+ * any more: up to 256 KiB of it are dropped within linger_ms, so that the
+ * connection can be kept; else it is closed (with lingering, so that the
+ * answer arrives).
+ *
+ * A client that ends its direction after a whole request is still served: it
+ * may legally do so. Many that disappear look just the same, and the first
+ * write tells; who wants to know earlier sets peer_eof. A reset is `closed`
+ * with E_PEER at once.
  */
 #ifndef SBX_NET_HTTPD_H
 #define SBX_NET_HTTPD_H
@@ -39,6 +62,7 @@ struct loop;
 struct stream;
 
 struct httpd_options {
+	/* 0 in a time means the default in brackets. */
 	uint64_t head_ms;      /* first byte of a head to its end (10 s) */
 	uint64_t idle_ms;      /* between requests (75 s) */
 	uint64_t handshake_ms; /* TLS, and the first byte after it (10 s) */
@@ -58,7 +82,8 @@ struct httpd_handler {
 	void (*request)(struct httpd_req *rq, void *arg);
 	/* The server itself refused something (malformed head, timeout, …):
 	 * it asks for the body of the answer; NULL: a short text. The callee
-	 * may send the answer itself with httpd_respond() and return true. */
+	 * may send the answer itself with httpd_conn_respond() and return
+	 * true. */
 	bool (*refused)(struct httpd_conn *c, unsigned status, const char *what,
 			void *arg);
 	/* A connection ended (all exchanges are closed). May be NULL. */
@@ -68,7 +93,7 @@ struct httpd_handler {
 /* Shared by the connections of a listener; everything is borrowed. */
 struct httpd *httpd_new(struct loop *l, const struct httpd_options *o,
 			const struct httpd_handler *h, void *arg);
-/* Connections must have ended (httpd_drain or httpd_close_all first). */
+/* Closes what is open; not from a callback. NULL is fine. */
 void httpd_free(struct httpd *s);
 size_t httpd_count(const struct httpd *s); /* open connections */
 /* No new requests: idle connections close now, busy ones after their current
@@ -84,19 +109,22 @@ struct httpd_conn *httpd_serve(struct httpd *s, struct stream *st,
 			       const struct addr *peer, void *tag);
 void *httpd_conn_tag(const struct httpd_conn *c);
 const struct addr *httpd_conn_peer(const struct httpd_conn *c);
-struct stream *httpd_conn_stream(struct httpd_conn *c);
-uint64_t httpd_conn_id(const struct httpd_conn *c); /* unique per process */
+struct stream *httpd_conn_stream(struct httpd_conn *c); /* NULL: it ended */
+uint64_t httpd_conn_id(const struct httpd_conn *c);     /* unique per process */
 /* Room the owner may use for the connection's life (zeroed, 128 bytes):
  * a cached authorisation, counters. */
 void *httpd_conn_scratch(struct httpd_conn *c);
 #define HTTPD_CONN_SCRATCH 128
-void httpd_conn_close(struct httpd_conn *c); /* now; exchanges get closed */
+/* Now; its exchange gets closed before this returns (when called from one of
+ * the connection's own callbacks: after that one). */
+void httpd_conn_close(struct httpd_conn *c);
 
 struct httpd_req_cbs {
 	void (*body)(struct httpd_req *rq, struct bufq *in, bool end,
 		     void *arg);
 	void (*drained)(struct httpd_req *rq, void *arg);
 	void (*closed)(struct httpd_req *rq, int err, void *arg);
+	void (*peer_eof)(struct httpd_req *rq, void *arg);
 };
 
 /* --- the request ------------------------------------------------------- */
@@ -125,7 +153,8 @@ void httpd_set_max_body(struct httpd_req *rq, uint64_t bytes);
  * come from extra ("Name: value\r\n"..., may be empty, trusted). */
 void httpd_respond(struct httpd_req *rq, unsigned status, const char *type,
 		   struct strv extra, struct strv body);
-/* On a connection whose request could not even be parsed. Closes after. */
+/* Only from `refused`: the answer to a request that could not be parsed or
+ * read. The connection ends after it. */
 void httpd_conn_respond(struct httpd_conn *c, unsigned status, const char *type,
 			struct strv extra, struct strv body);
 

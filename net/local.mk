@@ -15,6 +15,12 @@ libnet_a_SOURCES = \
 	net/http1_parse.c \
 	net/http1_scan.h \
 	net/http1_write.c \
+	net/httpd.c \
+	net/httpd.h \
+	net/httpd_conn.c \
+	net/httpd_int.h \
+	net/httpd_req.c \
+	net/httpd_resp.c \
 	net/listener.c \
 	net/listener.h \
 	net/loop.c \
