@@ -181,7 +181,7 @@ closed_cb(struct httpd_req *rq, int err, void *arg)
 static void
 ask(struct admin *a, struct httpd_req *rq, bool json)
 {
-	static const struct httpd_req_cbs cbs = {NULL, NULL, closed_cb};
+	static const struct httpd_req_cbs cbs = {.closed = closed_cb};
 	struct question *q = httpd_alloc(rq, sizeof(*q));
 
 	*q = (struct question){a, rq, json};
