@@ -25,6 +25,8 @@ libnet_a_SOURCES = \
 	net/listener.h \
 	net/loop.c \
 	net/loop.h \
+	net/relay.c \
+	net/relay.h \
 	net/seqpkt.c \
 	net/seqpkt.h \
 	net/sockdir.c \

@@ -113,8 +113,6 @@ stream_tell(struct stream *st)
 static void
 stream_tell_drained(struct stream *st)
 {
-	st->over = false;
-	st->owed = false;
 	st->kick_drained = false;
 	if (st->cbs->drained != NULL)
 		st->cbs->drained(st, st->arg);
@@ -232,8 +230,11 @@ stream_write_event(struct stream *st)
 	if (st->werr != 0)
 		return;
 	if ((st->over && st->out.len <= st->high / 4) ||
-	    (st->owed && stream_flushed(st)))
+	    (st->owed && stream_flushed(st))) {
+		st->over = false;
+		st->owed = false;
 		stream_tell_drained(st);
+	}
 }
 
 /* --- reading ----------------------------------------------------------- */

@@ -53,3 +53,9 @@ tests_unit_test_tlsio_SOURCES = tests/unit/test_tlsio.c $(NET_HELP) \
 	tests/unit/tls_help.c tests/unit/tls_help.h
 tests_unit_test_tlsio_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_tlsio_LDADD = $(NETTLS_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_relay
+TESTS += tests/unit/test_relay
+tests_unit_test_relay_SOURCES = tests/unit/test_relay.c $(NET_HELP)
+tests_unit_test_relay_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_relay_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
