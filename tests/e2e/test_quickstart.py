@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import socket
 import stat
@@ -124,6 +125,17 @@ def test_foreground_until_ctrl_c(tmp):
         out = subprocess.run(["/bin/sh", "-c", line], check=True,
                              capture_output=True, text=True).stdout
         assert "Hello from a sandbox" in out
+        # So do the commands of the README.
+        text = (paths.TOP / "README.md").read_text()
+        blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)
+        script = "".join(blocks).replace(".state/", f"{state}/")
+        r = subprocess.run(["/bin/bash", "-eu", "-c", script], text=True,
+                           capture_output=True, timeout=60 * paths.SLOW,
+                           check=False)
+        assert r.returncode == 0, r.stdout + r.stderr
+        assert "uid=" in r.stdout and "exit_code" in r.stdout
+        assert f'"sandbox": "{got["SBX_SANDBOX"]}"' in r.stdout
+        assert "\nhello\n" in r.stdout
         # One at a time in a state directory, and in words.
         second = run("--port", "0", "--state", str(state))
         assert second.returncode != 0 and "another" in second.stdout

@@ -23,6 +23,12 @@ tests_unit_test_limits_SOURCES = tests/unit/test_limits.c
 tests_unit_test_limits_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_limits_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_readme
+TESTS += tests/unit/test_readme
+tests_unit_test_readme_SOURCES = tests/unit/test_readme.c
+tests_unit_test_readme_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_readme_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_rewrite
 TESTS += tests/unit/test_rewrite
 tests_unit_test_rewrite_SOURCES = tests/unit/test_rewrite.c
