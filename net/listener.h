@@ -23,7 +23,7 @@ struct listen_options {
 	mode_t mode;    /* unix: mode of the socket file (0: 0660) */
 	uid_t uid;      /* unix: owner; (uid_t)-1 keeps */
 	gid_t gid;
-	bool seqpacket;	 /* unix: message sockets (seqpkt_bind) */
+	bool seqpacket; /* unix: message sockets (seqpkt_bind) */
 };
 
 /* A bound, listening, non-blocking, close-on-exec socket in *fd. An abandoned

@@ -85,7 +85,7 @@ struct loop_hook {
 	void *arg;
 };
 void loop_hook_add(struct loop *l, struct loop_hook *h, void (*fn)(void *),
-    void *arg);
+		   void *arg);
 void loop_hook_del(struct loop_hook *h);
 
 /* Calls fn(signo, arg) on the loop for each delivery of signo. */

@@ -8,10 +8,10 @@
 #include "net/loop.h"
 #include "net/stream.h"
 
-#define STREAM_MAGIC	0x5354524dU
+#define STREAM_MAGIC    0x5354524dU
 #define STREAM_READ_MAX 65536 /* per callback, then others have their turn */
 #define STREAM_ROOM_MIN 2048  /* no read into less room than this */
-#define STREAM_IOV_MAX	16
+#define STREAM_IOV_MAX  16
 
 enum stream_state {
 	STREAM_HANDSHAKE,
@@ -26,19 +26,19 @@ struct stream {
 	uint32_t magic;
 	int fd;
 	enum stream_state state;
-	int err;  /* to be told, or told */
-	int werr; /* writing failed; reading may still find bytes */
-	bool rd_on : 1;	      /* rd is in the base */
-	bool wr_on : 1;	      /* wr is in the base */
+	int err;        /* to be told, or told */
+	int werr;       /* writing failed; reading may still find bytes */
+	bool rd_on : 1; /* rd is in the base */
+	bool wr_on : 1; /* wr is in the base */
 	bool paused : 1;
-	bool hint : 1;	      /* the descriptor may hold bytes for us */
-	bool eof : 1;	      /* seen */
+	bool hint : 1; /* the descriptor may hold bytes for us */
+	bool eof : 1;  /* seen */
 	bool eof_told : 1;
 	bool err_told : 1;
-	bool shut : 1;	      /* shutdown asked for */
+	bool shut : 1; /* shutdown asked for */
 	bool shut_done : 1;
-	bool over : 1;	      /* output was over high: drained is owed */
-	bool owed : 1;	      /* output was not all written at once: as well */
+	bool over : 1;        /* output was over high: drained is owed */
+	bool owed : 1;        /* output was not all written at once: as well */
 	bool rd_wants_wr : 1; /* TLS: reading waits for writability */
 	bool wr_wants_rd : 1; /* TLS: writing waits for readability */
 	bool not_tcp : 1;
