@@ -22,19 +22,22 @@ struct loop;
 struct stream;
 
 struct httpc_cbs {
-	/* A response head, valid until the next callback. Interim ones (1xx,
-	 * not 101) come with interim true, any number of times. */
+	/* A response head, valid until this callback returns. Interim ones
+	 * (1xx, not 101) come with interim true, up to 32 times. */
 	void (*head)(struct httpc *c, const struct http_head *h, bool interim,
 		     void *arg);
-	/* Body bytes; what is left in `in` stays and stops reading at 64 KiB
-	 * (httpc_body_resume()). end is true exactly once, also for a
-	 * response without a body. */
+	/* Body bytes; what is left in `in` stays and stops reading at 64 KiB;
+	 * httpc_body_resume() asks for them again, after the batch. end:
+	 * nothing will follow what is in `in`. Called with end at least once,
+	 * also for a response without a body, and no more after that unless
+	 * bytes were left and asked for. */
 	void (*body)(struct httpc *c, struct bufq *in, bool end, void *arg);
 	/* The request's output has room again; may be NULL. */
 	void (*drained)(struct httpc *c, void *arg);
-	/* The exchange failed. begun: a byte of the response had come (then
-	 * nothing may be retried). err: E_PEER, E_EOF (closed early),
-	 * E_PROTO (what: why, static text), E_TIMEOUT, E_LIMIT. The
+	/* The exchange failed, after all that came of it was delivered.
+	 * Not called once `end` was told. begun: a byte of the response had
+	 * come (then nothing may be retried). err: E_PEER, E_EOF (closed
+	 * early), E_PROTO (what: why, static text), E_TIMEOUT, E_LIMIT. The
 	 * connection is closed and c is gone after this. */
 	void (*failed)(struct httpc *c, int err, bool begun, const char *what,
 		       void *arg);
@@ -56,7 +59,8 @@ struct stream *httpc_stream(struct httpc *c);
  *   httpc_move(c, src, n)…      body bytes, as they come
  *   httpc_end(c)                the body is complete
  * body: BODY_NONE, BODY_LENGTH or BODY_CHUNKED. Nothing leaves before
- * httpc_flush() or httpc_end().
+ * httpc_flush() or httpc_end(), which may be called more than once. Neither
+ * calls back. A connection that is not to be pooled says Connection: close.
  */
 struct http_writer *httpc_begin(struct httpc *c, const struct httpc_cbs *cbs,
 				void *arg, struct strv method,

@@ -108,6 +108,38 @@ httpd_each(struct httpd *s, void (*fn)(struct httpd_conn *, void *), void *arg)
 	}
 }
 
+/* --- a connection's facts ------------------------------------------------ */
+
+void *
+httpd_conn_tag(const struct httpd_conn *c)
+{
+	return c->tag;
+}
+
+const struct addr *
+httpd_conn_peer(const struct httpd_conn *c)
+{
+	return &c->peer;
+}
+
+struct stream *
+httpd_conn_stream(struct httpd_conn *c)
+{
+	return c->st;
+}
+
+uint64_t
+httpd_conn_id(const struct httpd_conn *c)
+{
+	return c->id;
+}
+
+void *
+httpd_conn_scratch(struct httpd_conn *c)
+{
+	return c->scratch;
+}
+
 /* --- the memory of exchanges ------------------------------------------- */
 
 static struct httpd_block *

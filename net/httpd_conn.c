@@ -20,8 +20,6 @@
 #include "base/mem.h"
 #include "net/stream.h"
 
-#define INPUT_LIMIT 65536
-
 static void
 conn_set_state(struct httpd_conn *c, enum httpd_conn_state to)
 {
@@ -307,6 +305,7 @@ exchange_begin(struct httpd_conn *c, struct httpd_req *rq)
 	memcpy(bytes, rq->head.base, n);
 	http1_rebase(&rq->head, bytes);
 	bufq_drain(in, n);
+	c->consumed = true;
 	rq->started_us = loop_clock_us();
 	httpd_body_begin(c, &rq->head);
 	if (!c->body.done && in->len < c->body.left + (c->body.left == 0))
@@ -442,7 +441,8 @@ void
 httpd_conn_enter(struct httpd_conn *c)
 {
 	assert(c->magic == HTTPD_CONN_MAGIC);
-	c->depth++;
+	if (c->depth++ == 0)
+		c->consumed = false;
 }
 
 /* One step of what there is to do; false when there is nothing. */
@@ -464,8 +464,8 @@ conn_step(struct httpd_conn *c)
 	return false;
 }
 
-void
-httpd_conn_leave(struct httpd_conn *c)
+static void
+conn_settle(struct httpd_conn *c)
 {
 	unsigned burst = c->nreq + HTTPD_BURST;
 
@@ -480,12 +480,15 @@ httpd_conn_leave(struct httpd_conn *c)
 		}
 	}
 	c->depth = 0;
-	/* A stream that stopped because its input was full must be told. */
-	if (c->st != NULL && c->starved &&
-	    stream_input(c->st)->len < INPUT_LIMIT) {
-		c->starved = false;
+}
+
+void
+httpd_conn_leave(struct httpd_conn *c)
+{
+	conn_settle(c);
+	/* A stream whose input was full has stopped, and must be told. */
+	if (c->consumed && c->st != NULL)
 		stream_resume(c->st);
-	}
 }
 
 static void
@@ -502,9 +505,7 @@ conn_readable_cb(struct stream *st, void *arg)
 
 	(void)st;
 	httpd_conn_enter(c);
-	httpd_conn_leave(c);
-	if (c->st != NULL)
-		c->starved = stream_input(c->st)->len >= INPUT_LIMIT;
+	conn_settle(c); /* the stream sees by itself what was consumed */
 }
 
 static void
@@ -574,37 +575,6 @@ httpd_serve(struct httpd *s, struct stream *st, const struct addr *peer,
 	task_init(&c->task, conn_task_cb, c);
 	timer_init(&c->timer, s->loop, conn_timer_cb, c);
 	timer_set(&c->timer, s->o.handshake_ms);
-	stream_set_input_limit(st, INPUT_LIMIT);
 	stream_set_cbs(st, &conn_cbs, c);
 	return c;
-}
-
-void *
-httpd_conn_tag(const struct httpd_conn *c)
-{
-	return c->tag;
-}
-
-const struct addr *
-httpd_conn_peer(const struct httpd_conn *c)
-{
-	return &c->peer;
-}
-
-struct stream *
-httpd_conn_stream(struct httpd_conn *c)
-{
-	return c->st;
-}
-
-uint64_t
-httpd_conn_id(const struct httpd_conn *c)
-{
-	return c->id;
-}
-
-void *
-httpd_conn_scratch(struct httpd_conn *c)
-{
-	return c->scratch;
 }

@@ -72,8 +72,8 @@ struct httpd_conn {
 	enum httpd_conn_state state;
 	unsigned depth; /* of enter() */
 	unsigned nreq;
-	int err;      /* what closed() will be told, once CLOSED */
-	bool starved; /* the input was full, so the stream stopped reading */
+	int err;       /* what closed() will be told, once CLOSED */
+	bool consumed; /* something of the input, since enter() */
 	struct httpd *s;
 	struct stream *st; /* NULL once CLOSED */
 	struct httpd_req *rq;

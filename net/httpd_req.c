@@ -37,6 +37,7 @@ httpd_body_take(struct httpd_conn *c, struct bufq *dst, size_t room)
 
 	if (b->done)
 		return 0;
+	c->consumed = true;
 	if (b->kind == BODY_CHUNKED) {
 		r = chunk_decode(&b->dec, in, dst, room);
 		b->done = r == 0;

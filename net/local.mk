@@ -15,6 +15,11 @@ libnet_a_SOURCES = \
 	net/http1_parse.c \
 	net/http1_scan.h \
 	net/http1_write.c \
+	net/httpc.c \
+	net/httpc.h \
+	net/httpc_int.h \
+	net/httpc_pool.c \
+	net/httpc_req.c \
 	net/httpd.c \
 	net/httpd.h \
 	net/httpd_conn.c \
