@@ -501,7 +501,7 @@ finish_request(struct cursor *c, struct http_head *h)
 static bool
 worth_parsing(const char *p, size_t from, size_t n)
 {
-	const char *q = p + from, *end = p + n;
+	const char *q = p + (from < n ? from : n), *end = p + n;
 
 	for (; (q = memchr(q, '\n', (size_t)(end - q))) != NULL; q++) {
 		if (q - p < 3 || q[-1] != '\r' || q[-2] == '\n')
