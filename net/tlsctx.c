@@ -190,7 +190,9 @@ tls_ticket_cb(SSL *ssl, unsigned char name[16], unsigned char *iv,
 		1 ||
 	    tls_ticket_mac(mac, &k[i]) != 1)
 		return -1;
-	return i == 0 ? 1 : 2; /* 2: an older key, issue a new ticket */
+	/* 2: resume, and issue a new ticket: for one under an older key, and
+	 * for TLS 1.3, where clients use a ticket only once. */
+	return i == 0 && SSL_version(ssl) < TLS1_3_VERSION ? 1 : 2;
 }
 
 /* --- building ---------------------------------------------------------- */

@@ -21,6 +21,12 @@ tests_unit_test_chunk_SOURCES = tests/unit/test_chunk.c
 tests_unit_test_chunk_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_chunk_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_dialer
+TESTS += tests/unit/test_dialer
+tests_unit_test_dialer_SOURCES = tests/unit/test_dialer.c $(NET_HELP)
+tests_unit_test_dialer_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_dialer_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_http1
 TESTS += tests/unit/test_http1
 tests_unit_test_http1_SOURCES = tests/unit/test_http1.c \
@@ -35,11 +41,29 @@ tests_unit_test_http1_response_SOURCES = tests/unit/test_http1_response.c \
 tests_unit_test_http1_response_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_http1_response_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_listener
+TESTS += tests/unit/test_listener
+tests_unit_test_listener_SOURCES = tests/unit/test_listener.c $(NET_HELP)
+tests_unit_test_listener_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_listener_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_loop
 TESTS += tests/unit/test_loop
 tests_unit_test_loop_SOURCES = tests/unit/test_loop.c
 tests_unit_test_loop_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_loop_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_relay
+TESTS += tests/unit/test_relay
+tests_unit_test_relay_SOURCES = tests/unit/test_relay.c $(NET_HELP)
+tests_unit_test_relay_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_relay_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_seqpkt
+TESTS += tests/unit/test_seqpkt
+tests_unit_test_seqpkt_SOURCES = tests/unit/test_seqpkt.c $(NET_HELP)
+tests_unit_test_seqpkt_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_seqpkt_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_stream
 TESTS += tests/unit/test_stream
@@ -47,15 +71,16 @@ tests_unit_test_stream_SOURCES = tests/unit/test_stream.c $(NET_HELP)
 tests_unit_test_stream_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_stream_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_tlsctx
+TESTS += tests/unit/test_tlsctx
+tests_unit_test_tlsctx_SOURCES = tests/unit/test_tlsctx.c $(NET_HELP) \
+	tests/unit/tls_help.c tests/unit/tls_help.h
+tests_unit_test_tlsctx_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_tlsctx_LDADD = $(NETTLS_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_tlsio
 TESTS += tests/unit/test_tlsio
 tests_unit_test_tlsio_SOURCES = tests/unit/test_tlsio.c $(NET_HELP) \
 	tests/unit/tls_help.c tests/unit/tls_help.h
 tests_unit_test_tlsio_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_tlsio_LDADD = $(NETTLS_LIBS) $(CMOCKA_LIBS)
-
-check_PROGRAMS += tests/unit/test_relay
-TESTS += tests/unit/test_relay
-tests_unit_test_relay_SOURCES = tests/unit/test_relay.c $(NET_HELP)
-tests_unit_test_relay_CFLAGS = $(UNIT_CFLAGS)
-tests_unit_test_relay_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
