@@ -98,8 +98,8 @@ add_and_revoke(void **state)
 static void
 refused_names(void **state)
 {
-	static const char *const bad[] = {"",	 "a b",	  "-a", "a\n", ".x",
-					  "a/b", "a\xc3", "#a"};
+	static const char *const bad[] = {"",   "a b", "-a",    "a\n",
+					  ".x", "a/b", "a\xc3", "#a"};
 	char *token, *msg;
 
 	(void)state;
