@@ -50,9 +50,10 @@ int crew_enter(struct crew *c, struct gw_conf *conf, unsigned n,
 const struct gw_conf *crew_conf(const struct crew *c); /* newest */
 
 /* Processes have to be forked (then loop_stop() was called): outside of the
- * loop the master calls crew_fork(), which returns in the master only. */
+ * loop the master calls crew_fork(). True in a child, when it has served and
+ * is to return from main with *status. */
 bool crew_due(const struct crew *c);
-void crew_fork(struct crew *c);
+bool crew_fork(struct crew *c, int *status);
 /* After SIGCHLD. */
 void crew_reap(struct crew *c);
 

@@ -22,7 +22,6 @@
 
 struct sock {
 	struct addr wanted; /* as configured, port 0 and all */
-	unsigned twin;
 	struct addr actual;
 	int *fds;
 	unsigned n;
@@ -33,6 +32,12 @@ struct sockets {
 	size_t n;
 	bool reuseport;
 };
+
+static bool
+same(const struct addr *a, const struct addr *b)
+{
+	return a->len == b->len && memcmp(&a->u, &b->u, a->len) == 0;
+}
 
 struct sockets *
 sockets_new(bool reuseport)
@@ -66,17 +71,11 @@ sockets_free(struct sockets *s)
 	free(s);
 }
 
-static bool
-is_for(const struct sock *k, const struct gw_listen *l)
-{
-	return gwconf_same_addr(&k->wanted, &l->addr) && k->twin == l->twin;
-}
-
 static struct sock *
-find(struct sockets *s, const struct gw_listen *l)
+find(struct sockets *s, const struct addr *a)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (is_for(&s->v[i], l))
+		if (same(&s->v[i].wanted, a))
 			return &s->v[i];
 	return NULL;
 }
@@ -127,14 +126,13 @@ static int
 open_listener(struct sockets *s, const struct gw_listen *l, unsigned n)
 {
 	struct sock fresh = {0};
-	struct sock *k = find(s, l);
+	struct sock *k = find(s, &l->addr);
 	int r = 0;
 
 	if (addr_is_unix(&l->addr) || l->admin || !s->reuseport)
 		n = 1;
 	if (k == NULL) {
 		fresh.wanted = l->addr;
-		fresh.twin = l->twin;
 		k = &fresh;
 	} else if (addr_is_unix(&l->addr)) {
 		(void)chmod(l->addr.u.un.sun_path, l->mode);
@@ -196,7 +194,8 @@ sockets_prune(struct sockets *s, const struct gw_conf *conf)
 		bool wanted = false;
 
 		for (size_t j = 0; j < conf->nlistens; j++)
-			wanted = wanted || is_for(&s->v[i], &conf->listens[j]);
+			wanted = wanted ||
+				 same(&s->v[i].wanted, &conf->listens[j].addr);
 		if (wanted)
 			s->v[k++] = s->v[i];
 		else
@@ -209,7 +208,7 @@ void
 sockets_each(struct sockets *s, const struct gw_listen *l, unsigned index,
 	     unsigned n, void (*fn)(int fd, void *arg), void *arg)
 {
-	struct sock *k = find(s, l);
+	struct sock *k = find(s, &l->addr);
 
 	if (k == NULL)
 		return;
@@ -222,7 +221,7 @@ void
 sockets_text(struct sockets *s, const struct gw_listen *l, struct strbuf *out)
 {
 	char buf[ADDR_TEXT_MAX];
-	struct sock *k = find(s, l);
+	struct sock *k = find(s, &l->addr);
 	const struct addr *a = k != NULL ? &k->actual : &l->addr;
 
 	if (!addr_is_unix(a))

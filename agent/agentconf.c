@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Configuration from the environment; see the header. */
+#include "config.h"
+
+#include "agent/agentconf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/token.h"
+
+#define AGENTCONF_TOKEN_MAX 4096
+
+/* A variable's value, NULL when unset or empty. */
+static const char *
+agentconf_env(const char *name)
+{
+	const char *s = getenv(name);
+
+	return s != NULL && *s != '\0' ? s : NULL;
+}
+
+/* A number; absent leaves *out as it is. */
+static int
+agentconf_number(const char *name, uint64_t max, uint64_t *out, char **why)
+{
+	const char *s = agentconf_env(name);
+
+	if (s == NULL || strv_parse_u64(strv_of(s), max, false, out) == 0)
+		return 0;
+	*why = xasprintf("%s=%s: not a number up to %llu", name, s,
+			 (unsigned long long)max);
+	return E_INVALID;
+}
+
+/* Its bytes in the block that the kernel shows are overwritten. */
+static void
+agentconf_wipe(const char *name)
+{
+	char *s = getenv(name);
+
+	if (s == NULL)
+		return;
+	mem_secure_zero(s, strlen(s));
+	(void)unsetenv(name);
+}
+
+static int
+agentconf_token(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_TOKEN");
+	int r = 0;
+
+	if (s != NULL && !token_plausible(strv_of(s), AGENTCONF_TOKEN_MAX)) {
+		*why = xstrdup("SBX_TOKEN: has characters that no header "
+			       "could carry");
+		r = E_INVALID;
+	} else if (s != NULL) {
+		c->token = xstrdup(s);
+	}
+	agentconf_wipe("SBX_TOKEN");
+	return r;
+}
+
+static int
+agentconf_listen(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_LISTEN");
+	uint64_t port = 8000;
+	char *text;
+	int r;
+
+	if ((r = agentconf_number("SBX_PORT", 65535, &port, why)) != 0)
+		return r;
+	text = s != NULL ? xstrdup(s)
+			 : xasprintf("tcp:0.0.0.0:%u", (unsigned)port);
+	r = addr_parse(strv_of(text), &c->listen);
+	if (r != 0)
+		*why = xasprintf("SBX_LISTEN=%s: unix:/path or tcp:ip:port is "
+				 "wanted",
+				 text);
+	free(text);
+	return r == 0 ? 0 : E_INVALID;
+}
+
+static int
+agentconf_isolation(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_ISOLATION");
+
+	if (s == NULL || strcmp(s, "required") == 0)
+		return 0;
+	if (strcmp(s, "best-effort") == 0) {
+		c->best_effort = true;
+		return 0;
+	}
+	*why =
+	    xasprintf("SBX_ISOLATION=%s: required or best-effort is wanted", s);
+	return E_INVALID;
+}
+
+static int
+agentconf_sockets(struct agentconf *c, char **why)
+{
+	const char *control = agentconf_env("SBX_CONTROL");
+	const char *mode = agentconf_env("SBX_SOCKET_MODE");
+	uint64_t uid = (uid_t)-1;
+	char *end;
+	int r;
+
+	if ((r = agentconf_number("SBX_CONTROL_UID", UINT32_MAX - 1, &uid,
+				  why)) != 0)
+		return r;
+	c->control_uid = (uid_t)uid;
+	if (mode != NULL) {
+		unsigned long m = strtoul(mode, &end, 8);
+
+		if (*end != '\0' || m == 0 || m > 0777) {
+			*why = xasprintf("SBX_SOCKET_MODE=%s: not an octal "
+					 "mode",
+					 mode);
+			return E_INVALID;
+		}
+		c->socket_mode = (mode_t)m;
+	}
+	if (control == NULL)
+		return 0;
+	if (strncmp(control, "unix:/", 6) != 0) {
+		*why =
+		    xasprintf("SBX_CONTROL=%s: unix:/path is wanted", control);
+		return E_INVALID;
+	}
+	c->control = xstrdup(control + 5);
+	return 0;
+}
+
+int
+agentconf_read(struct agentconf *c, char **why)
+{
+	uint64_t host_mode = 0, idle = 0, capacity = 0;
+	const char *homes = agentconf_env("SBX_HOMES");
+	int r;
+
+	memset(c, 0, sizeof(*c));
+	c->socket_mode = 0660;
+	c->homes = xstrdup(homes != NULL ? homes : "/sbx/homes");
+	if ((r = agentconf_token(c, why)) != 0 ||
+	    (r = agentconf_listen(c, why)) != 0 ||
+	    (r = agentconf_isolation(c, why)) != 0 ||
+	    (r = agentconf_sockets(c, why)) != 0 ||
+	    (r = agentconf_number("SBX_HOST_MODE", 1, &host_mode, why)) != 0 ||
+	    (r = agentconf_number("SBX_IDLE_TIMEOUT", UINT32_MAX, &idle,
+				  why)) != 0 ||
+	    (r = agentconf_number("SBX_CAPACITY", 44999, &capacity, why)) != 0)
+		return r;
+	c->host_mode = host_mode == 1;
+	c->idle_ms = idle * 1000;
+	c->capacity = (unsigned)capacity;
+	return 0;
+}
+
+void
+agentconf_clear(struct agentconf *c)
+{
+	mem_free_secret(c->token);
+	free(c->homes);
+	free(c->control);
+	memset(c, 0, sizeof(*c));
+}

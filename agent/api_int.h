@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the API share; private. A `call` is a request that was
+ * authorised and found its route; it lives as long as its exchange.
+ */
+#ifndef SBX_AGENT_API_INT_H
+#define SBX_AGENT_API_INT_H
+
+#include "agent/api.h"
+#include "agent/host.h"
+#include "agent/sandbox.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "net/httpd.h"
+
+#define API_JSON_TYPE "application/json"
+#define API_BODY_MAX  (64U << 20) /* exec, with its stdin */
+#define API_SMALL_MAX (1U << 20)
+
+struct api {
+	struct api_options o;
+	struct httpd *httpd;
+	uint64_t started_us;
+	uint64_t active_ms;
+	unsigned busy;
+};
+
+struct call {
+	struct api *api;
+	struct httpd_req *rq;
+	struct sandbox *sb; /* entered; NULL: a route of the agent itself */
+	enum http_method method;
+	struct strv rest;  /* the path below /v1 or the sandbox */
+	struct strv query; /* raw, without its '?' */
+	struct strv id;    /* {x} in the route */
+	struct strbuf body;
+	void (*run)(struct call *c); /* once the body is there */
+	void *state;                 /* the handler's */
+	/* May be NULL. */
+	void (*on_body)(struct call *c, struct bufq *in, bool end);
+	void (*on_drained)(struct call *c);
+	void (*on_closed)(struct call *c, int err);
+};
+
+/* --- answers (apiutil.c) ----------------------------------------------- */
+void api_answer(struct call *c, unsigned status, struct strbuf *json);
+void api_error(struct httpd_req *rq, unsigned status, const char *code,
+	       const char *fmt, ...) SBX_PRINTF(4, 5);
+/* Reads the whole body (at most max bytes) into c->body, then calls run. */
+void api_collect(struct call *c, size_t max, void (*run)(struct call *c));
+/* Parses c->body; an empty one is {} when allowed. Answers and returns NULL
+ * when it is not an object. */
+struct json_doc *api_json(struct call *c, bool empty_ok);
+/* A query parameter, percent-decoded into *out; false when it is not there.
+ * E.g. of "a=1&b": b is there and empty. */
+bool api_query(const struct call *c, const char *name, struct strbuf *out);
+bool api_query_flag(const struct call *c, const char *name);
+/* 0, E_NOTFOUND (not given), E_INVALID (answered with 400). */
+int api_query_u64(struct call *c, const char *name,
+		  uint64_t *out) SBX_MUST_CHECK;
+
+/* --- routes ------------------------------------------------------------ */
+void api_exec(struct call *c);      /* POST exec */
+void api_processes(struct call *c); /* POST processes */
+void api_procs_list(struct call *c);
+void api_procs_delete(struct call *c);
+void api_procs_logs(struct call *c);
+void api_procs_wait(struct call *c);
+void api_procs_kill(struct call *c);
+void api_procs_stdin(struct call *c);
+void api_ports(struct call *c);
+void api_proxy(struct call *c);
+
+void api_sandboxes_create(struct call *c);
+void api_sandboxes_list(struct call *c);
+void api_sandboxes_delete_all(struct call *c);
+void api_sandbox_delete(struct call *c);
+void api_sandbox_token(struct call *c);
+
+#endif

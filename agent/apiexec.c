@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST exec: a command whose output streams to the client as it comes, or a
+ * background process. A client that does not read stops the command at its
+ * pipe; one that goes away ends it.
+ */
+#include "config.h"
+
+#include "agent/api_int.h"
+
+#include <stdlib.h>
+
+#include "agent/events.h"
+#include "agent/execreq.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "net/loop.h"
+
+#define APIEXEC_PING_MS 15000
+
+struct apiexec {
+	struct call *c;
+	struct run *run; /* NULL: over */
+	struct events ev;
+	struct strbuf line;
+	struct timer ping;
+	bool detach;
+};
+
+/* Sends the lines that were made: one flush per event. */
+static void
+apiexec_send(struct apiexec *x)
+{
+	if (x->line.len == 0)
+		return;
+	httpd_write(x->c->rq, x->line.s, x->line.len);
+	strbuf_reset(&x->line);
+	httpd_flush(x->c->rq);
+	timer_set(&x->ping, APIEXEC_PING_MS);
+}
+
+static void
+apiexec_ping_cb(void *arg)
+{
+	struct apiexec *x = arg;
+
+	if (httpd_over_high(x->c->rq)) {
+		timer_set(&x->ping, APIEXEC_PING_MS);
+		return;
+	}
+	events_ping(&x->line);
+	apiexec_send(x);
+}
+
+static void
+apiexec_output_cb(struct run *r, unsigned stream, const char *data, size_t n,
+		  void *arg)
+{
+	struct apiexec *x = arg;
+
+	events_output(&x->ev, &x->line, stream, (struct strv){data, n}, 0);
+	apiexec_send(x);
+	if (httpd_over_high(x->c->rq))
+		run_pause(r, true);
+}
+
+static void
+apiexec_exited_cb(struct run *r, const struct proc_exit *px, void *arg)
+{
+	struct apiexec *x = arg;
+	const struct events_exit ex = {px->code, px->signal, px->timed_out,
+				       px->duration_ms};
+
+	events_flush(&x->ev, &x->line);
+	events_exit(&x->line, &ex);
+	httpd_write(x->c->rq, x->line.s, x->line.len);
+	strbuf_reset(&x->line);
+	httpd_end(x->c->rq);
+	timer_stop(&x->ping);
+	x->run = NULL;
+	run_release(r, false);
+}
+
+static const struct run_cbs apiexec_run_cbs = {
+    .output = apiexec_output_cb,
+    .exited = apiexec_exited_cb,
+};
+
+static void
+apiexec_drained(struct call *c)
+{
+	struct apiexec *x = c->state;
+
+	if (x->run != NULL)
+		run_pause(x->run, false);
+}
+
+static void
+apiexec_closed(struct call *c, int err)
+{
+	struct apiexec *x = c->state;
+
+	(void)err;
+	if (x->run != NULL)
+		run_release(x->run, x->detach);
+	timer_clear(&x->ping);
+	strbuf_clear(&x->line);
+	free(x);
+}
+
+static void
+apiexec_fail(struct call *c, int err, char *why)
+{
+	unsigned status = 500;
+	const char *code = "internal";
+
+	if (err == E_INVALID) {
+		status = 400;
+		code = "cannot_start";
+	} else if (err == E_LIMIT) {
+		status = 429;
+		code = "limit";
+	} else if (err == E_FULL || err == E_TIMEOUT) {
+		status = 503;
+		code = "cannot_start";
+	}
+	api_error(c->rq, status, code, "%s", why);
+	free(why);
+}
+
+static void
+apiexec_foreground(struct call *c, struct execreq *e)
+{
+	struct apiexec *x = xcalloc(1, sizeof(*x));
+	char *why = NULL;
+	int r;
+
+	x->c = c;
+	x->ev.base64 = e->base64;
+	x->detach = e->detach;
+	timer_init(&x->ping, c->api->o.loop, apiexec_ping_cb, x);
+	r = run_start(&c->sb->runs, &e->spec, &apiexec_run_cbs, x, &x->run,
+		      &why);
+	if (r != 0) {
+		free(x);
+		apiexec_fail(c, r, why);
+		return;
+	}
+	c->state = x;
+	c->on_drained = apiexec_drained;
+	c->on_closed = apiexec_closed;
+	http1_put(httpd_begin(c->rq, 200, STRV_NULL, BODY_UNTIL_CLOSE, 0, 256),
+		  STRV("Content-Type"), STRV(EVENTS_TYPE));
+	if (httpd_end_head(c->rq) != 0) {
+		httpd_abort(c->rq);
+		return;
+	}
+	events_start(&x->line, run_pid(x->run));
+	apiexec_send(x);
+}
+
+/* full: the answer of POST processes, which says more. */
+static void
+apiexec_background(struct call *c, struct execreq *e, bool full)
+{
+	struct strbuf b = {0};
+	char *why = NULL;
+	struct run *run;
+	int r;
+
+	r = run_start(&c->sb->runs, &e->spec, NULL, NULL, &run, &why);
+	if (r != 0) {
+		apiexec_fail(c, r, why);
+		return;
+	}
+	strbuf_addf(&b, "{\"id\":\"%s\",\"pid\":%ld", run_id(run),
+		    (long)run_pid(run));
+	if (full) {
+		strbuf_adds(&b, ",\"cmd\":");
+		strbuf_adds(&b, run_cmd(run));
+	}
+	strbuf_adds(&b, ",\"tag\":");
+	if (run_tag(run) != NULL)
+		strbuf_add_json(&b, strv_of(run_tag(run)));
+	else
+		strbuf_adds(&b, "null");
+	strbuf_adds(&b, "}");
+	api_answer(c, 200, &b);
+}
+
+static void
+apiexec_run(struct call *c, bool process)
+{
+	struct json_doc *doc = api_json(c, false);
+	struct execreq e;
+	char *why = NULL;
+
+	if (doc == NULL)
+		return;
+	if (execreq_take(doc, &e, &why) != 0) {
+		api_error(c->rq, 400, "bad_request", "%s", why);
+		free(why);
+	} else if (c->sb->state != SANDBOX_LIVE) {
+		/* It was deleted while the body came. */
+		api_error(c->rq, 404, "no_such_sandbox", "no such sandbox");
+	} else if (process || e.spec.background) {
+		e.spec.background = true;
+		apiexec_background(c, &e, process);
+	} else {
+		apiexec_foreground(c, &e);
+	}
+	execreq_clear(&e);
+}
+
+static void
+apiexec_exec(struct call *c)
+{
+	apiexec_run(c, false);
+}
+
+static void
+apiexec_process(struct call *c)
+{
+	apiexec_run(c, true);
+}
+
+void
+api_exec(struct call *c)
+{
+	api_collect(c, API_BODY_MAX, apiexec_exec);
+}
+
+void
+api_processes(struct call *c)
+{
+	api_collect(c, API_BODY_MAX, apiexec_process);
+}

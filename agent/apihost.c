@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The routes of host mode: sandboxes come and go. */
+#include "config.h"
+
+#include "agent/api_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/execreq.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#define APIHOST_COUNT_MAX 1024
+#define APIHOST_PROCS_MAX 65536
+#define APIHOST_MEM_MAX   (16U << 20) /* MiB */
+
+/* --- create ------------------------------------------------------------ */
+
+static void
+apihost_add(struct strbuf *b, const struct sandbox *sb, bool created)
+{
+	strbuf_addf(b, "{\"id\":\"%s\",\"uid\":%ld,\"home\":", sb->id,
+		    sb->uid == SANDBOX_NO_UID ? -1L : (long)sb->uid);
+	strbuf_add_json(b, strv_of(sb->home));
+	if (created)
+		strbuf_addf(b, ",\"token\":\"%s\"}", sb->token);
+	else
+		strbuf_addf(b, ",\"created_at_ms\":%llu}",
+			    (unsigned long long)sb->created_ms);
+}
+
+/* A whole number within min..max; absent leaves *out as it is. */
+static int
+apihost_number(const struct json *root, const char *key, uint64_t min,
+	       uint64_t max, uint64_t *out, char **why)
+{
+	const struct json *v = json_get(root, key);
+	uint64_t n;
+
+	if (v == NULL || json_type(v) == JSON_NULL)
+		return 0;
+	if (json_u64(v, max, &n) != 0 || n < min) {
+		*why = xasprintf("%s: a whole number from %llu to %llu is "
+				 "wanted",
+				 key, (unsigned long long)min,
+				 (unsigned long long)max);
+		return E_INVALID;
+	}
+	*out = n;
+	return 0;
+}
+
+static int
+apihost_spec(const struct json *root, struct sandbox_spec *s, uint64_t *count,
+	     char **why)
+{
+	uint64_t idle = 0;
+	int r;
+
+	s->max_procs = 256;
+	s->max_mem_mb = 2048;
+	*count = 1;
+	if ((r = apihost_number(root, "count", 1, APIHOST_COUNT_MAX, count,
+				why)) != 0 ||
+	    (r = apihost_number(root, "max_procs", 1, APIHOST_PROCS_MAX,
+				&s->max_procs, why)) != 0 ||
+	    (r = apihost_number(root, "max_mem_mb", 1, APIHOST_MEM_MAX,
+				&s->max_mem_mb, why)) != 0 ||
+	    (r = apihost_number(root, "idle_timeout_secs", 0, 1U << 30, &idle,
+				why)) != 0)
+		return r;
+	s->idle_ms = idle * 1000;
+	return execreq_env(json_get(root, "env"), &s->env, why);
+}
+
+static void
+apihost_make(struct call *c, const struct sandbox_spec *spec, uint64_t count)
+{
+	struct strbuf b = {0};
+	struct sandbox *sb;
+	char *why = NULL;
+	uint64_t n;
+	int r = 0;
+
+	strbuf_adds(&b, "{\"sandboxes\":[");
+	for (n = 0; n < count; n++) {
+		r = host_create(c->api->o.host, spec, &sb, &why);
+		if (r != 0)
+			break;
+		if (n > 0)
+			strbuf_addc(&b, ',');
+		apihost_add(&b, sb, true);
+	}
+	strbuf_addf(&b, "],\"rejected\":%llu}",
+		    (unsigned long long)(count - n));
+	if (r == 0 || r == E_FULL || n > 0) {
+		api_answer(c, 200, &b);
+	} else {
+		strbuf_clear(&b);
+		api_error(c->rq, 500, "internal", "%s", why);
+	}
+	free(why);
+}
+
+static void
+apihost_create(struct call *c)
+{
+	struct json_doc *doc = api_json(c, true);
+	struct sandbox_spec spec = {0};
+	uint64_t count;
+	char *why = NULL;
+
+	if (doc == NULL)
+		return;
+	if (apihost_spec(json_root(doc), &spec, &count, &why) != 0) {
+		api_error(c->rq, 400, "bad_request", "%s", why);
+		free(why);
+	} else {
+		apihost_make(c, &spec, count);
+	}
+	execreq_env_free(spec.env);
+	json_doc_free(doc);
+}
+
+void
+api_sandboxes_create(struct call *c)
+{
+	api_collect(c, API_SMALL_MAX, apihost_create);
+}
+
+void
+api_sandboxes_list(struct call *c)
+{
+	struct host *h = c->api->o.host;
+	struct strbuf b = {0};
+
+	strbuf_addc(&b, '[');
+	for (struct sandbox *sb = host_next(h, NULL); sb != NULL;
+	     sb = host_next(h, sb)) {
+		if (b.len > 1)
+			strbuf_addc(&b, ',');
+		apihost_add(&b, sb, false);
+	}
+	strbuf_addc(&b, ']');
+	api_answer(c, 200, &b);
+}
+
+void
+api_sandbox_token(struct call *c)
+{
+	struct strbuf b = {0};
+
+	strbuf_addf(&b, "{\"token\":\"%s\"}", c->sb->token);
+	api_answer(c, 200, &b);
+}
+
+/* --- delete ------------------------------------------------------------ */
+
+/* Waits for the end of n sandboxes; lives until all are gone and the exchange
+ * is over, whichever is later. */
+struct apidel {
+	struct call *c; /* NULL: the client went away */
+	char id[SANDBOX_ID_LEN + 1];
+	bool one;
+	size_t n, left;
+	struct apidel_one {
+		struct host_waiter w; /* first */
+		struct apidel *all;
+	} each[];
+};
+
+static void
+apidel_answer(struct apidel *d)
+{
+	struct strbuf b = {0};
+
+	if (d->one)
+		strbuf_addf(&b, "{\"id\":\"%s\",\"deleted\":true}", d->id);
+	else
+		strbuf_addf(&b, "{\"deleted\":%zu}", d->n);
+	api_answer(d->c, 200, &b);
+}
+
+static void
+apidel_done(struct host_waiter *w)
+{
+	struct apidel *d = ((struct apidel_one *)(void *)w)->all;
+
+	if (--d->left > 0)
+		return;
+	if (d->c != NULL)
+		apidel_answer(d);
+	else
+		free(d);
+}
+
+static void
+apidel_closed(struct call *c, int err)
+{
+	struct apidel *d = c->state;
+
+	(void)err;
+	d->c = NULL;
+	if (d->left == 0)
+		free(d);
+}
+
+static struct apidel *
+apidel_new(struct call *c, size_t n)
+{
+	struct apidel *d =
+	    xcalloc(1, sizeof(*d) + n * sizeof(struct apidel_one));
+
+	d->c = c;
+	d->n = d->left = n;
+	for (size_t i = 0; i < n; i++) {
+		d->each[i].w.done = apidel_done;
+		d->each[i].all = d;
+	}
+	c->state = d;
+	c->on_closed = apidel_closed;
+	return d;
+}
+
+void
+api_sandbox_delete(struct call *c)
+{
+	struct apidel *d = apidel_new(c, 1);
+
+	d->one = true;
+	memcpy(d->id, c->sb->id, sizeof(d->id));
+	host_delete(c->api->o.host, c->sb, "deleted", &d->each[0].w);
+}
+
+void
+api_sandboxes_delete_all(struct call *c)
+{
+	struct host *h = c->api->o.host;
+	struct apidel *d = apidel_new(c, host_count(h));
+	struct sandbox *sb;
+
+	if (d->n == 0)
+		apidel_answer(d);
+	for (size_t i = 0; (sb = host_next(h, NULL)) != NULL; i++)
+		host_delete(h, sb, "deleted", &d->each[i].w);
+}
+
+/* --- ports ------------------------------------------------------------- */
+
+static void
+apiports_cb(uint16_t port, void *arg)
+{
+	struct strbuf *b = arg;
+
+	strbuf_addf(b, "%s%u", b->s[b->len - 1] == '[' ? "" : ",", port);
+}
+
+void
+api_ports(struct call *c)
+{
+	struct strbuf b = {0};
+
+	strbuf_adds(&b, "{\"ports\":[");
+	if (sandbox_ports(c->sb, apiports_cb, &b) == E_UNSUPPORTED) {
+		strbuf_clear(&b);
+		api_error(c->rq, 501, "unsupported",
+			  "ports are not listed in dedicated mode");
+		return;
+	}
+	strbuf_adds(&b, "]}");
+	api_answer(c, 200, &b);
+}

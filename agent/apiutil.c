@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers, bodies and query parameters: what every route needs. */
+#include "config.h"
+
+#include "agent/api_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "net/buf.h"
+
+void
+api_answer(struct call *c, unsigned status, struct strbuf *json)
+{
+	httpd_respond(c->rq, status, API_JSON_TYPE, STRV_NULL,
+		      (struct strv){json->s, json->len});
+	strbuf_clear(json);
+}
+
+void
+api_error(struct httpd_req *rq, unsigned status, const char *code,
+	  const char *fmt, ...)
+{
+	struct strbuf text = {0}, b = {0};
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	strbuf_adds(&b, "{\"error\":");
+	strbuf_add_json(&b, strv_of(line));
+	strbuf_addf(&b, ",\"code\":\"%s\"}", code);
+	httpd_respond(rq, status, API_JSON_TYPE, STRV_NULL,
+		      (struct strv){b.s, b.len});
+	strbuf_clear(&b);
+	strbuf_clear(&text);
+}
+
+/* --- body -------------------------------------------------------------- */
+
+static void
+api_collect_cb(struct call *c, struct bufq *in, bool end)
+{
+	struct strv v;
+
+	while ((v = bufq_front(in)).len > 0) {
+		strbuf_addv(&c->body, v);
+		bufq_drain(in, v.len);
+	}
+	if (end) {
+		c->on_body = NULL;
+		c->run(c);
+	}
+}
+
+void
+api_collect(struct call *c, size_t max, void (*run)(struct call *c))
+{
+	httpd_set_max_body(c->rq, max);
+	if (!httpd_has_body(c->rq)) {
+		run(c);
+		return;
+	}
+	c->run = run;
+	c->on_body = api_collect_cb;
+}
+
+struct json_doc *
+api_json(struct call *c, bool empty_ok)
+{
+	struct strv text = {c->body.s, c->body.len};
+	struct json_doc *d = NULL;
+	const char *why;
+
+	if (text.len == 0 && empty_ok)
+		text = STRV("{}");
+	if (json_parse(text, &d, &why) != 0) {
+		api_error(c->rq, 400, "bad_json", "body: not JSON: %s", why);
+		return NULL;
+	}
+	strbuf_clear(&c->body);
+	if (json_type(json_root(d)) != JSON_OBJECT) {
+		api_error(c->rq, 400, "bad_json", "body: not a JSON object");
+		json_doc_free(d);
+		return NULL;
+	}
+	return d;
+}
+
+/* --- query ------------------------------------------------------------- */
+
+static int
+api_hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+static void
+api_decode(struct strv v, struct strbuf *out)
+{
+	for (size_t i = 0; i < v.len; i++) {
+		int hi = -1, lo = -1;
+
+		if (v.p[i] == '%' && v.len - i > 2) {
+			hi = api_hex(v.p[i + 1]);
+			lo = api_hex(v.p[i + 2]);
+		}
+		if (hi >= 0 && lo >= 0) {
+			strbuf_addc(out, (char)(hi << 4 | lo));
+			i += 2;
+		} else {
+			strbuf_addc(out, v.p[i] == '+' ? ' ' : v.p[i]);
+		}
+	}
+}
+
+bool
+api_query(const struct call *c, const char *name, struct strbuf *out)
+{
+	struct strv rest = c->query, pair, key;
+
+	while (strv_cut(&rest, '&', &pair)) {
+		(void)strv_cut(&pair, '=', &key);
+		if (!strv_eq(key, strv_of(name)))
+			continue;
+		if (out != NULL) {
+			strbuf_add(out, "", 0);
+			api_decode(pair, out);
+		}
+		return true;
+	}
+	return false;
+}
+
+bool
+api_query_flag(const struct call *c, const char *name)
+{
+	struct strbuf b = {0};
+	bool on = false;
+
+	if (api_query(c, name, &b)) {
+		struct strv v = {b.s, b.len};
+
+		on = strv_eq(v, STRV("1")) || strv_eq(v, STRV("true")) ||
+		     strv_eq(v, STRV("True")) || strv_eq(v, STRV("yes"));
+	}
+	strbuf_clear(&b);
+	return on;
+}
+
+int
+api_query_u64(struct call *c, const char *name, uint64_t *out)
+{
+	struct strbuf b = {0};
+	int r = E_NOTFOUND;
+
+	if (api_query(c, name, &b)) {
+		r = strv_parse_u64((struct strv){b.s, b.len}, INT64_MAX, false,
+				   out);
+		if (r != 0) {
+			api_error(c->rq, 400, "bad_query",
+				  "%s: not a number in range", name);
+			r = E_INVALID;
+		}
+	}
+	strbuf_clear(&b);
+	return r;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control channel. Watchers are told of sandboxes as they come and go,
+ * from the host's own events, so before the HTTP answer that made them. A
+ * watcher that does not read loses its channel; it comes back and is told all.
+ */
+#include "config.h"
+
+#include "agent/control.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/host.h"
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/seqpkt.h"
+
+struct control_conn {
+	struct control *control;
+	struct control_conn *next;
+	struct control_conn **prevp;
+	struct seqpkt *sp;
+	bool may_watch;
+	bool watches;
+	struct host_observer observer;
+};
+
+struct control {
+	struct loop *loop;
+	struct host *host;
+	char *path;
+	uid_t uid;
+	struct listener *listener;
+	struct control_conn *conns;
+};
+
+static void
+control_close(struct control_conn *cc)
+{
+	if (cc->watches)
+		host_unobserve(&cc->observer);
+	*cc->prevp = cc->next;
+	if (cc->next != NULL)
+		cc->next->prevp = cc->prevp;
+	seqpkt_close(cc->sp);
+	loop_defer_free(cc->control->loop, cc, NULL);
+}
+
+/* True when it was taken; else the peer is stuck and is let go. */
+static bool
+control_sent(struct control_conn *cc, int err)
+{
+	if (err == 0)
+		return true;
+	log_warn("control.stuck", "error=\"%s\"", err_text(err));
+	control_close(cc);
+	return false;
+}
+
+/* --- what happens ------------------------------------------------------ */
+
+static int
+control_say(struct control_conn *cc, const struct sandbox *sb)
+{
+	return seqpkt_sendf(cc->sp, -1, "sandbox %s %llu %ld %s", sb->id,
+			    (unsigned long long)sb->generation,
+			    sb->uid == SANDBOX_NO_UID ? (long)geteuid()
+						      : (long)sb->uid,
+			    sb->token);
+}
+
+static void
+control_created(struct host_observer *o, const struct sandbox *sb)
+{
+	struct control_conn *cc =
+	    CONTAINER_OF(o, struct control_conn, observer);
+
+	(void)control_sent(cc, control_say(cc, sb));
+}
+
+static void
+control_gone(struct host_observer *o, const struct sandbox *sb,
+	     const char *reason)
+{
+	struct control_conn *cc =
+	    CONTAINER_OF(o, struct control_conn, observer);
+
+	(void)control_sent(
+	    cc, seqpkt_sendf(cc->sp, -1, "gone %s %llu %s", sb->id,
+			     (unsigned long long)sb->generation, reason));
+}
+
+/* --- what is asked ----------------------------------------------------- */
+
+static int
+control_fail(struct control_conn *cc, uint64_t n, const char *code,
+	     const char *text)
+{
+	return seqpkt_sendf(cc->sp, -1, "fail %llu %s %s",
+			    (unsigned long long)n, code, text);
+}
+
+static int
+control_watch(struct control_conn *cc, uint64_t n)
+{
+	struct host *h = cc->control->host;
+	int r = 0;
+
+	if (!cc->may_watch)
+		return control_fail(cc, n, "denied", "only root may watch");
+	for (struct sandbox *sb = host_next(h, NULL); r == 0 && sb != NULL;
+	     sb = host_next(h, sb))
+		r = control_say(cc, sb);
+	if (r != 0)
+		return r;
+	if (!cc->watches) {
+		cc->watches = true;
+		cc->observer.created = control_created;
+		cc->observer.gone = control_gone;
+		host_observe(h, &cc->observer);
+	}
+	return seqpkt_sendf(cc->sp, -1, "synced %llu", (unsigned long long)n);
+}
+
+static int
+control_connect_error(struct control_conn *cc, uint64_t n, int err)
+{
+	switch (err) {
+	case E_NOTFOUND:
+	case E_REFUSED:
+		return control_fail(cc, n, "port_not_listening", err_text(err));
+	case E_DENIED:
+		return control_fail(cc, n, "denied", err_text(err));
+	case E_AGAIN:
+		return control_fail(cc, n, "limit", "its backlog is full");
+	}
+	return control_fail(cc, n, "error", err_text(err));
+}
+
+static int
+control_connect(struct control_conn *cc, uint64_t n, struct strv rest)
+{
+	struct sandbox *sb;
+	uint64_t port;
+	struct strv id;
+	int fd = -1, r;
+
+	if (!strv_cut(&rest, ' ', &id) ||
+	    strv_parse_u64(rest, 65535, true, &port) != 0 || port == 0)
+		return control_fail(cc, n, "error", "malformed");
+	if ((sb = host_find(cc->control->host, id)) == NULL)
+		return control_fail(cc, n, "no_such_sandbox",
+				    "no such sandbox");
+	if ((r = sandbox_connect(sb, (uint16_t)port, &fd)) != 0)
+		return control_connect_error(cc, n, r);
+	sb->active_ms = loop_now_ms(cc->control->loop);
+	r = seqpkt_sendf(cc->sp, fd, "ok %llu", (unsigned long long)n);
+	fd_close(&fd);
+	return r;
+}
+
+static void
+control_port_cb(uint16_t port, void *arg)
+{
+	struct strbuf *b = arg;
+
+	if (b->len < SEQPKT_MAX - 16)
+		strbuf_addf(b, " %u", port);
+}
+
+static int
+control_ports(struct control_conn *cc, uint64_t n, struct strv id)
+{
+	struct sandbox *sb = host_find(cc->control->host, id);
+	struct strbuf b = {0};
+	int r;
+
+	if (sb == NULL)
+		return control_fail(cc, n, "no_such_sandbox",
+				    "no such sandbox");
+	strbuf_addf(&b, "ports %llu", (unsigned long long)n);
+	r = sandbox_ports(sb, control_port_cb, &b);
+	if (r == 0 || r == E_NOTFOUND)
+		r = seqpkt_send(cc->sp, (struct strv){b.s, b.len}, -1);
+	else
+		r = control_fail(cc, n, "error", err_text(r));
+	strbuf_clear(&b);
+	return r;
+}
+
+static int
+control_obey(struct control_conn *cc, struct strv msg)
+{
+	struct strv verb, number;
+	uint64_t n;
+
+	if (!strv_cut(&msg, ' ', &verb) || !strv_cut(&msg, ' ', &number) ||
+	    strv_parse_u64(number, UINT64_MAX, true, &n) != 0)
+		return E_PROTO;
+	if (strv_eq(verb, STRV("watch")))
+		return control_watch(cc, n);
+	if (strv_eq(verb, STRV("sync")))
+		return seqpkt_sendf(cc->sp, -1, "synced %llu",
+				    (unsigned long long)n);
+	if (strv_eq(verb, STRV("connect")))
+		return control_connect(cc, n, msg);
+	if (strv_eq(verb, STRV("ports")))
+		return control_ports(cc, n, msg);
+	return control_fail(cc, n, "error", "no such message");
+}
+
+static void
+control_message_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
+{
+	struct control_conn *cc = arg;
+
+	(void)sp;
+	fd_close(&fd);
+	(void)control_sent(cc, control_obey(cc, msg));
+}
+
+static void
+control_closed_cb(struct seqpkt *sp, void *arg)
+{
+	(void)sp;
+	control_close(arg);
+}
+
+/* --- who --------------------------------------------------------------- */
+
+static void
+control_accepted(int fd, const struct addr *peer, void *arg)
+{
+	static const struct seqpkt_cbs cbs = {control_message_cb,
+					      control_closed_cb};
+	struct control *c = arg;
+	struct control_conn *cc = xcalloc(1, sizeof(*cc));
+	uid_t uid;
+	pid_t pid;
+
+	(void)peer;
+	cc->sp = seqpkt_take_fd(c->loop, fd, &cbs, cc);
+	if (seqpkt_peer(cc->sp, &uid, &pid) != 0)
+		uid = (uid_t)-1;
+	cc->may_watch = uid == 0 || uid == geteuid();
+	if (uid == (uid_t)-1 || (!cc->may_watch && uid != c->uid)) {
+		log_warn("control.denied", "uid=%ld", (long)uid);
+		seqpkt_close(cc->sp);
+		free(cc);
+		return;
+	}
+	cc->control = c;
+	cc->prevp = &c->conns;
+	if ((cc->next = c->conns) != NULL)
+		cc->next->prevp = &cc->next;
+	c->conns = cc;
+}
+
+int
+control_new(struct loop *l, struct host *h, const char *path, uid_t uid,
+	    struct control **out, char **why)
+{
+	struct control *c;
+	int fd, r;
+
+	if ((r = seqpkt_bind(path, 0660, uid, (gid_t)-1, &fd)) != 0) {
+		*why = xasprintf("SBX_CONTROL: %s: %s", path, err_text(r));
+		return r;
+	}
+	c = xcalloc(1, sizeof(*c));
+	c->loop = l;
+	c->host = h;
+	c->uid = uid;
+	c->path = xstrdup(path);
+	c->listener = listener_take_fd(l, fd, control_accepted, c);
+	*out = c;
+	return 0;
+}
+
+void
+control_free(struct control *c)
+{
+	if (c == NULL)
+		return;
+	listener_close(c->listener);
+	while (c->conns != NULL)
+		control_close(c->conns);
+	(void)unlink(c->path);
+	free(c->path);
+	free(c);
+}

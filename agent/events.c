@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NDJSON events; see the header. */
+#include "config.h"
+
+#include "agent/events.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+static const struct strv events_head[2] = {
+    {"{\"event\":\"stdout\",\"data\":", 25},
+    {"{\"event\":\"stderr\",\"data\":", 25},
+};
+
+void
+events_start(struct strbuf *b, pid_t pid)
+{
+	strbuf_addf(b, "{\"event\":\"start\",\"pid\":%d}\n", (int)pid);
+}
+
+static void
+events_base64(struct strbuf *b, struct strv v)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				     "abcdefghijklmnopqrstuvwxyz0123456789+/";
+	char out[4 * 256];
+	size_t n = 0;
+
+	strbuf_addc(b, '"');
+	for (size_t i = 0; i < v.len; i += 3) {
+		size_t left = v.len - i;
+		unsigned w = (unsigned)(unsigned char)v.p[i] << 16;
+
+		if (left > 1)
+			w |= (unsigned)(unsigned char)v.p[i + 1] << 8;
+		if (left > 2)
+			w |= (unsigned char)v.p[i + 2];
+		out[n++] = digits[w >> 18];
+		out[n++] = digits[w >> 12 & 63];
+		out[n++] = left > 1 ? digits[w >> 6 & 63] : '=';
+		out[n++] = left > 2 ? digits[w & 63] : '=';
+		if (n == sizeof(out)) {
+			strbuf_add(b, out, n);
+			n = 0;
+		}
+	}
+	strbuf_add(b, out, n);
+	strbuf_addc(b, '"');
+}
+
+/* How many bytes at the end of v begin a character whose rest may come. */
+static size_t
+events_tail(struct strv v)
+{
+	for (size_t n = 1; n <= 3 && n <= v.len; n++) {
+		const char *p = v.p + v.len - n;
+		unsigned char c = (unsigned char)*p;
+		size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
+		bool ok;
+
+		if ((c & 0xc0) == 0x80)
+			continue; /* its lead stands before it */
+		/* One error of n bytes: everything so far could still be
+		 * the beginning of a character. */
+		if (want > n && c <= 0xf4 && utf8_step(p, n, &ok) == n && !ok)
+			return n;
+		return 0;
+	}
+	return 0;
+}
+
+static void
+events_line(struct events *e, struct strbuf *b, unsigned stream, struct strv v,
+	    uint64_t pos)
+{
+	strbuf_addv(b, events_head[stream]);
+	if (e->base64)
+		events_base64(b, v);
+	else
+		strbuf_add_json(b, v);
+	if (pos != 0)
+		strbuf_addf(b, ",\"next\":%" PRIu64, pos);
+	strbuf_adds(b, "}\n");
+}
+
+/* A character that began in an earlier read: completes it from v if it can,
+ * so that only a few bytes are copied, and gives it as a line of its own. */
+static void
+events_join(struct events *e, struct strbuf *b, unsigned stream, struct strv *v)
+{
+	char *hold = e->part[stream].hold;
+	unsigned n = e->part[stream].n;
+
+	while (v->len > 0 && n < 4) {
+		hold[n++] = *v->p;
+		*v = strv_from(*v, 1);
+		if (events_tail((struct strv){hold, n}) != n)
+			break;
+	}
+	if (events_tail((struct strv){hold, n}) == n) {
+		e->part[stream].n = n; /* v is used up */
+		return;
+	}
+	e->part[stream].n = 0;
+	/* The byte that ended it may belong to what follows. */
+	if ((hold[n - 1] & 0xc0) != 0x80) {
+		n--;
+		v->p--;
+		v->len++;
+	}
+	events_line(e, b, stream, (struct strv){hold, n}, 0);
+}
+
+void
+events_output(struct events *e, struct strbuf *b, unsigned stream,
+	      struct strv data, uint64_t pos)
+{
+	size_t tail;
+
+	if (!e->base64) {
+		if (e->part[stream].n > 0)
+			events_join(e, b, stream, &data);
+		tail = e->part[stream].n > 0 ? 0 : events_tail(data);
+		if (tail > 0) {
+			data.len -= tail;
+			memcpy(e->part[stream].hold, data.p + data.len, tail);
+			e->part[stream].n = (unsigned)tail;
+			pos -= pos != 0 ? tail : 0;
+		}
+	}
+	if (data.len > 0)
+		events_line(e, b, stream, data, pos);
+}
+
+void
+events_flush(struct events *e, struct strbuf *b)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (e->part[i].n == 0)
+			continue;
+		events_line(e, b, i,
+			    (struct strv){e->part[i].hold, e->part[i].n}, 0);
+		e->part[i].n = 0;
+	}
+}
+
+void
+events_ping(struct strbuf *b)
+{
+	strbuf_adds(b, "{\"event\":\"ping\"}\n");
+}
+
+void
+events_dropped(struct strbuf *b, uint64_t bytes)
+{
+	strbuf_addf(b, "{\"event\":\"dropped\",\"bytes\":%" PRIu64 "}\n",
+		    bytes);
+}
+
+void
+events_exit(struct strbuf *b, const struct events_exit *x)
+{
+	strbuf_adds(b, "{\"event\":\"exit\",\"exit_code\":");
+	if (x->code >= 0)
+		strbuf_addf(b, "%d", x->code);
+	else
+		strbuf_adds(b, "null");
+	strbuf_adds(b, ",\"signal\":");
+	if (x->signal > 0)
+		strbuf_addf(b, "%d", x->signal);
+	else
+		strbuf_adds(b, "null");
+	strbuf_addf(b, ",\"timed_out\":%s,\"duration_ms\":%" PRIu64 "}\n",
+		    x->timed_out ? "true" : "false", x->duration_ms);
+}

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sandboxes of host mode. An id, a uid and a home are used again only when
+ * nothing of their last owner is left: a sandbox that ends goes through DYING
+ * (killing until no process of its uid exists) and REMOVING (its home).
+ */
+#include "config.h"
+
+#include "agent/host.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/hostcheck.h"
+#include "agent/landlock.h"
+#include "agent/rmtree.h"
+#include "agent/uidkill.h"
+#include "agent/uidpool.h"
+#include "agent/work.h"
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/token.h"
+
+#define HOST_POLL_MAX_MS 16
+#define HOST_DYING_MS    5000 /* then the uid is left to be found unused */
+#define HOST_READERS_MS  1000 /* for slow readers of a dead command */
+
+struct host {
+	struct loop *loop;
+	struct proc_env *procs;
+	struct work *work;
+	struct landlock *landlock; /* NULL: not used */
+	struct uidpool *uids;      /* NULL: not root */
+	uid_t reaper;
+	char *homes;
+	int homes_fd;
+	unsigned capacity;
+	uint64_t generation;
+	struct hash *by_id;
+	struct sandbox *first, *last; /* live */
+	size_t ending;
+	struct host_observer *observers;
+};
+
+/* --- start ------------------------------------------------------------- */
+
+static void
+host_clear_homes(struct host *h)
+{
+	int fd = openat(h->homes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd == -1 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (d == NULL) {
+		fd_close(&fd);
+		return;
+	}
+	while ((e = readdir(d)) != NULL) {
+		if (e->d_name[0] == '.' || e->d_type != DT_DIR ||
+		    strlen(e->d_name) != SANDBOX_ID_LEN)
+			continue;
+		log_warn("host.leftover", "home=%s",
+			 log_esc(strv_of(e->d_name)));
+		if (rmtree(h->homes_fd, e->d_name) != 0)
+			log_warn("host.leftover",
+				 "home=%s error=\"not removed\"",
+				 log_esc(strv_of(e->d_name)));
+	}
+	(void)closedir(d);
+}
+
+static int
+host_take_homes(struct host *h, const char *homes, char **why)
+{
+	int r = dir_make(homes, 0711);
+
+	if (r == 0) {
+		h->homes_fd = open(homes, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (h->homes_fd == -1)
+			r = err_from_errno(errno);
+	}
+	if (r != 0) {
+		*why = xasprintf("%s: %s", homes, err_text(r));
+		return r;
+	}
+	h->homes = realpath(homes, NULL);
+	if (h->homes == NULL || fchmod(h->homes_fd, 0711) != 0) {
+		*why = xasprintf("%s: %s", homes, strerror(errno));
+		return E_SYS;
+	}
+	if (flock(h->homes_fd, LOCK_EX | LOCK_NB) != 0) {
+		*why = xasprintf("%s: another agent uses it", homes);
+		return E_BUSY;
+	}
+	host_clear_homes(h);
+	return 0;
+}
+
+static int
+host_take_uids(struct host *h, const struct host_options *o, char **why)
+{
+	int r;
+
+	if (geteuid() != 0)
+		return 0;
+	r = uidpool_new(UIDPOOL_FIRST, UIDPOOL_LAST, o->uid_lock, &h->uids);
+	if (r == 0)
+		r = uidpool_lease(h->uids, &h->reaper);
+	if (r != 0)
+		*why = xasprintf("user ids (%s): %s",
+				 o->uid_lock != NULL ? o->uid_lock : "-",
+				 err_text(r));
+	return r;
+}
+
+int
+host_new(struct loop *l, struct proc_env *procs, struct work *w,
+	 const struct host_options *o, struct host **out, char **why)
+{
+	struct host *h = xcalloc(1, sizeof(*h));
+	int r, abi = landlock_abi();
+
+	h->loop = l;
+	h->procs = procs;
+	h->work = w;
+	h->homes_fd = -1;
+	h->capacity = o->capacity;
+	h->by_id = hash_new();
+	if (abi > 0)
+		h->landlock = landlock_new(abi);
+	if ((r = hostcheck_isolation(abi, o->best_effort, why)) != 0 ||
+	    (r = host_take_homes(h, o->homes, why)) != 0 ||
+	    (r = host_take_uids(h, o, why)) != 0)
+		goto fail;
+	if (h->uids != NULL && (r = hostcheck_homes(h->homes, why)) != 0)
+		goto fail;
+	*out = h;
+	return 0;
+fail:
+	host_free(h);
+	return r;
+}
+
+void
+host_free(struct host *h)
+{
+	if (h == NULL)
+		return;
+	assert(h->first == NULL && h->ending == 0);
+	if (h->reaper != 0)
+		uidpool_return(h->uids, h->reaper);
+	uidpool_free(h->uids);
+	landlock_free(h->landlock);
+	hash_free(h->by_id);
+	fd_close(&h->homes_fd);
+	free(h->homes);
+	free(h);
+}
+
+const char *
+host_isolation(const struct host *h)
+{
+	return hostcheck_word(h->uids != NULL, h->landlock != NULL);
+}
+
+int
+host_landlock_abi(const struct host *h)
+{
+	return h->landlock != NULL ? landlock_effective_abi(h->landlock) : 0;
+}
+
+size_t
+host_count(const struct host *h)
+{
+	return hash_count(h->by_id);
+}
+
+bool
+host_full(const struct host *h)
+{
+	/* One that ends still has its processes' memory and its home. */
+	return h->capacity != 0 && host_count(h) + h->ending >= h->capacity;
+}
+
+/* --- observers --------------------------------------------------------- */
+
+void
+host_observe(struct host *h, struct host_observer *o)
+{
+	o->prevp = &h->observers;
+	if ((o->next = h->observers) != NULL)
+		o->next->prevp = &o->next;
+	h->observers = o;
+}
+
+void
+host_unobserve(struct host_observer *o)
+{
+	if (o->prevp == NULL)
+		return;
+	*o->prevp = o->next;
+	if (o->next != NULL)
+		o->next->prevp = o->prevp;
+	o->prevp = NULL;
+}
+
+static void
+host_tell_created(struct host *h, const struct sandbox *sb)
+{
+	struct host_observer *next;
+
+	for (struct host_observer *o = h->observers; o != NULL; o = next) {
+		next = o->next;
+		o->created(o, sb);
+	}
+}
+
+static void
+host_tell_gone(struct host *h, const struct sandbox *sb, const char *reason)
+{
+	struct host_observer *next;
+
+	for (struct host_observer *o = h->observers; o != NULL; o = next) {
+		next = o->next;
+		o->gone(o, sb, reason);
+	}
+}
+
+/* --- birth ------------------------------------------------------------- */
+
+static void host_timer_cb(void *arg);
+
+static struct sandbox *
+host_new_sandbox(struct host *h, uid_t uid)
+{
+	struct sandbox *sb = xcalloc(1, sizeof(*sb));
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	sb->host = h;
+	sb->uid = uid;
+	sb->home_fd = -1;
+	sb->confine.ruleset = -1;
+	sb->created_ms =
+	    (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	do
+		token_label(sb->id, SANDBOX_ID_LEN);
+	while (hash_get(h->by_id, strv_of(sb->id)) != NULL);
+	token_hex(sb->token, SANDBOX_TOKEN_HEX / 2);
+	sb->home = xasprintf("%s/%s", h->homes, sb->id);
+	run_set_init(&sb->runs);
+	sb->runs.place.procs = h->procs;
+	sb->runs.place.loop = h->loop;
+	sb->runs.place.reaper = h->reaper;
+	timer_init(&sb->timer, h->loop, host_timer_cb, sb);
+	return sb;
+}
+
+static void
+host_drop_sandbox(struct sandbox *sb)
+{
+	timer_clear(&sb->timer);
+	sandbox_drop(sb);
+}
+
+static void
+host_link(struct host *h, struct sandbox *sb)
+{
+	sb->generation = ++h->generation;
+	(void)hash_set(h->by_id, strv_of(sb->id), sb);
+	sb->prev = h->last;
+	if (h->last != NULL)
+		h->last->next = sb;
+	else
+		h->first = sb;
+	h->last = sb;
+}
+
+static void
+host_unlink(struct host *h, struct sandbox *sb)
+{
+	(void)hash_del(h->by_id, strv_of(sb->id));
+	if (sb->prev != NULL)
+		sb->prev->next = sb->next;
+	else
+		h->first = sb->next;
+	if (sb->next != NULL)
+		sb->next->prev = sb->prev;
+	else
+		h->last = sb->prev;
+	sb->next = sb->prev = NULL;
+}
+
+int
+host_create(struct host *h, const struct sandbox_spec *spec,
+	    struct sandbox **out, char **why)
+{
+	struct sandbox *sb;
+	uid_t uid = SANDBOX_NO_UID;
+	int r;
+
+	if (host_full(h) ||
+	    (h->uids != NULL && uidpool_lease(h->uids, &uid) != 0)) {
+		*why = xstrdup("no room for another sandbox");
+		return E_FULL;
+	}
+	sb = host_new_sandbox(h, uid);
+	if ((r = sandbox_open(sb, h->homes_fd, h->landlock, spec, why)) != 0) {
+		if (rmtree(h->homes_fd, sb->id) != 0) {
+			/* there is none, or the next start clears it */
+		}
+		if (uid != SANDBOX_NO_UID)
+			uidpool_return(h->uids, uid);
+		host_drop_sandbox(sb);
+		return r;
+	}
+	host_link(h, sb);
+	sb->active_ms = loop_now_ms(h->loop);
+	if (sb->idle_ms != 0)
+		timer_set(&sb->timer, sb->idle_ms);
+	log_info("sandbox.create", "id=%s uid=%ld", sb->id, (long)sb->uid);
+	host_tell_created(h, sb);
+	*out = sb;
+	return 0;
+}
+
+struct sandbox *
+host_find(struct host *h, struct strv id)
+{
+	return hash_get(h->by_id, id);
+}
+
+struct sandbox *
+host_next(struct host *h, struct sandbox *after)
+{
+	return after == NULL ? h->first : after->next;
+}
+
+/* --- end --------------------------------------------------------------- */
+
+static void
+host_remove_job(void *arg)
+{
+	struct sandbox *sb = arg;
+
+	if (rmtree(sb->host->homes_fd, sb->id) != 0)
+		sb->polls = 0; /* said on the loop */
+	else
+		sb->polls = 1;
+}
+
+static void
+host_removed_cb(void *arg)
+{
+	struct sandbox *sb = arg;
+	struct host *h = sb->host;
+	struct host_waiter *w;
+
+	if (sb->polls == 0)
+		log_warn("sandbox.home", "id=%s error=\"not all removed\"",
+			 sb->id);
+	if (sb->uid != SANDBOX_NO_UID)
+		uidpool_return(h->uids, sb->uid);
+	h->ending--;
+	log_info("sandbox.gone", "id=%s uid=%ld", sb->id, (long)sb->uid);
+	while ((w = sb->waiters) != NULL) {
+		sb->waiters = w->next;
+		w->done(w);
+	}
+	host_drop_sandbox(sb);
+}
+
+static void
+host_kill(struct sandbox *sb)
+{
+	int r = 0;
+
+	if (sb->uid != SANDBOX_NO_UID)
+		r = uidkill(sb->host->reaper, sb->uid, -1, SIGKILL);
+	else
+		for (struct run *x = run_next(&sb->runs, NULL); x != NULL;
+		     x = run_next(&sb->runs, x))
+			r = run_running(x) ? run_signal(x, SIGKILL) : 0;
+	if (r != 0 && r != E_NOTFOUND)
+		log_warn("sandbox.kill", "id=%s error=\"%s\"", sb->id,
+			 err_text(r));
+}
+
+/* Whether its processes are gone and their readers know. */
+static bool
+host_dead(struct sandbox *sb)
+{
+	uint64_t ms = loop_now_ms(sb->host->loop) - sb->dying_ms;
+
+	if (ms >= HOST_DYING_MS) {
+		log_warn("sandbox.undead", "id=%s uid=%ld", sb->id,
+			 (long)sb->uid);
+		return true;
+	}
+	if (sb->uid != SANDBOX_NO_UID && uidkill_alive(sb->uid))
+		return false;
+	return sb->runs.nlive == 0 || ms >= HOST_READERS_MS;
+}
+
+static void
+host_dying(struct sandbox *sb)
+{
+	uint64_t wait = 1;
+
+	if (host_dead(sb)) {
+		sb->state = SANDBOX_REMOVING;
+		sb->runs.changed = NULL;
+		timer_stop(&sb->timer);
+		run_set_clear(&sb->runs);
+		work_submit(sb->host->work, host_remove_job, host_removed_cb,
+			    sb);
+		return;
+	}
+	host_kill(sb);
+	for (unsigned i = 0; i < sb->polls && wait < HOST_POLL_MAX_MS; i++)
+		wait *= 2;
+	sb->polls++;
+	timer_set(&sb->timer, wait);
+}
+
+/* One of its processes was reaped: mostly the last. */
+static void
+host_runs_changed(struct run_set *s, void *arg)
+{
+	struct sandbox *sb = arg;
+
+	(void)s;
+	if (sb->state == SANDBOX_DYING && sb->runs.nlive == 0)
+		timer_set(&sb->timer, 0);
+}
+
+static void
+host_timer_cb(void *arg)
+{
+	struct sandbox *sb = arg;
+	uint64_t quiet;
+
+	if (sb->state == SANDBOX_DYING) {
+		host_dying(sb);
+		return;
+	}
+	if (sb->state != SANDBOX_LIVE)
+		return;
+	quiet = loop_now_ms(sb->host->loop) - sb->active_ms;
+	if (!sandbox_idle(sb))
+		timer_set(&sb->timer, sb->idle_ms);
+	else if (quiet < sb->idle_ms)
+		timer_set(&sb->timer, sb->idle_ms - quiet);
+	else
+		host_delete(sb->host, sb, "idle", NULL);
+}
+
+void
+host_delete(struct host *h, struct sandbox *sb, const char *reason,
+	    struct host_waiter *w)
+{
+	assert(sb->state == SANDBOX_LIVE);
+	log_info("sandbox.delete", "id=%s reason=%s", sb->id, reason);
+	host_unlink(h, sb);
+	h->ending++;
+	sb->state = SANDBOX_DYING;
+	sb->dying_ms = loop_now_ms(h->loop);
+	sb->runs.changed = host_runs_changed;
+	sb->runs.arg = sb;
+	if (w != NULL) {
+		w->next = sb->waiters;
+		sb->waiters = w;
+	}
+	host_tell_gone(h, sb, reason);
+	host_dying(sb);
+}
+
+bool
+host_busy(const struct host *h)
+{
+	return h->first != NULL || h->ending > 0;
+}

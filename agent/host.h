@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host mode: many sandboxes on one machine, their birth and their end. Whoever
+ * needs to know of both registers an observer. Knows nothing of how it is
+ * reached.
+ */
+#ifndef SBX_AGENT_HOST_H
+#define SBX_AGENT_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/sandbox.h"
+#include "base/defs.h"
+#include "base/str.h"
+
+struct host;
+struct proc_env;
+struct work;
+
+struct host_options {
+	const char *homes;
+	unsigned capacity; /* 0: as many as there are uids */
+	bool best_effort;  /* take what isolation this machine gives */
+	const char *uid_lock;
+};
+
+/* Makes ready: takes the homes directory (one agent each) and clears away what
+ * an earlier agent left there. *why (malloc'ed) on failure. */
+int host_new(struct loop *l, struct proc_env *procs, struct work *w,
+	     const struct host_options *o, struct host **out,
+	     char **why) SBX_MUST_CHECK;
+/* Every sandbox must be gone. */
+void host_free(struct host *h);
+
+/* "full", "uid", "landlock" or "none". */
+const char *host_isolation(const struct host *h);
+int host_landlock_abi(const struct host *h);
+size_t host_count(const struct host *h); /* live ones */
+/* True when host_create would give E_FULL. */
+bool host_full(const struct host *h);
+
+/* E_FULL: capacity. Others with *why. */
+int host_create(struct host *h, const struct sandbox_spec *spec,
+		struct sandbox **out, char **why) SBX_MUST_CHECK;
+/* Live ones only. */
+struct sandbox *host_find(struct host *h, struct strv id);
+struct sandbox *host_next(struct host *h, struct sandbox *after);
+
+/* Called when a sandbox is gone: no process, no home. */
+struct host_waiter {
+	struct host_waiter *next;
+	void (*done)(struct host_waiter *w);
+};
+/* Ends it: nobody finds it any more, its processes are killed at once, then
+ * its home is removed. reason: "deleted", "idle", "exited". w may be NULL. */
+void host_delete(struct host *h, struct sandbox *sb, const char *reason,
+		 struct host_waiter *w);
+/* True while sandboxes exist or end. */
+bool host_busy(const struct host *h);
+
+struct host_observer {
+	struct host_observer *next;
+	struct host_observer **prevp;
+	void (*created)(struct host_observer *o, const struct sandbox *sb);
+	void (*gone)(struct host_observer *o, const struct sandbox *sb,
+		     const char *reason);
+};
+void host_observe(struct host *h, struct host_observer *o);
+void host_unobserve(struct host_observer *o);
+
+#endif

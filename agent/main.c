@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sbx-agent: start, signals, idleness and the end. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/agentconf.h"
+#include "agent/api.h"
+#include "agent/control.h"
+#include "agent/host.h"
+#include "agent/sandbox.h"
+#include "agent/work.h"
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "net/httpd.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+#define MAIN_UID_LOCK "/run/sbx-agent.uids"
+#define MAIN_STOP_MS  8000
+#define MAIN_GRACE_MS 2000
+#define MAIN_POLL_MS  5
+#define MAIN_FILES    1048576
+#define MAIN_THREADS  2
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+struct agent {
+	struct agentconf conf;
+	struct loop *loop;
+	struct work *work;
+	struct proc_env *procs;
+	struct host *host;    /* host mode, or */
+	struct sandbox *root; /* dedicated mode */
+	struct api *api;
+	struct control *control;
+	struct listener *listener;
+	struct timer idle;
+	struct timer stop;
+	uint64_t stop_ms; /* 0: not stopping */
+	int status;
+};
+
+/* --- process ----------------------------------------------------------- */
+
+/* Descriptors 0-2 exist, all others end at execve; what others made us ignore
+ * is heeded again (our children would inherit it); no core, no debugger. */
+static void
+main_process(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < 3);
+	if (fd >= 0)
+		(void)close(fd);
+	for (fd = 0; fd < 3; fd++)
+		(void)!fd_set_cloexec(fd, false);
+	if (syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
+		for (fd = 3; fd < 1024; fd++)
+			(void)!fd_set_cloexec(fd, true);
+	}
+	for (int s = 1; s < NSIG; s++)
+		(void)signal(s, SIG_DFL);
+	(void)umask(022);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	/* Orphans of sandboxes come to us, to be reaped. */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	(void)fd_raise_limit(MAIN_FILES);
+}
+
+/* --- connections ------------------------------------------------------- */
+
+static void
+main_accepted(int fd, const struct addr *peer, void *arg)
+{
+	static const struct stream_cbs none = {0};
+	struct agent *a = arg;
+	struct stream *st = stream_take_fd(a->loop, fd, &none, NULL);
+
+	(void)httpd_serve(api_httpd(a->api), st, peer, NULL);
+}
+
+static void
+main_listen(struct agent *a)
+{
+	const struct listen_options o = {
+	    .mode = a->conf.socket_mode,
+	    .uid = a->conf.control_uid,
+	    .gid = (gid_t)-1,
+	};
+	char text[ADDR_TEXT_MAX];
+	int fd, r;
+
+	(void)addr_text(&a->conf.listen, text);
+	if ((r = listener_bind(&a->conf.listen, &o, &fd)) != 0)
+		log_fatal("agent.listen", "address=%s error=\"%s\"", text,
+			  err_text(r));
+	a->listener = listener_take_fd(a->loop, fd, main_accepted, a);
+	if (a->conf.token == NULL && !addr_is_unix(&a->conf.listen))
+		log_warn("agent.open",
+			 "reason=\"no SBX_TOKEN: whoever reaches "
+			 "%s may do everything\"",
+			 text);
+}
+
+/* --- end --------------------------------------------------------------- */
+
+static bool
+main_quiet(struct agent *a)
+{
+	if (a->host != NULL && host_busy(a->host))
+		return false;
+	return proc_env_count(a->procs) == 0;
+}
+
+static void
+main_stop_cb(void *arg)
+{
+	struct agent *a = arg;
+	uint64_t ms = loop_now_ms(a->loop) - a->stop_ms;
+
+	if (!main_quiet(a) && ms < MAIN_STOP_MS) {
+		timer_set(&a->stop, MAIN_POLL_MS);
+		return;
+	}
+	if (httpd_count(api_httpd(a->api)) > 0 && ms < MAIN_STOP_MS) {
+		httpd_drain(api_httpd(a->api));
+		if (ms > MAIN_GRACE_MS)
+			httpd_close_all(api_httpd(a->api));
+		timer_set(&a->stop, MAIN_POLL_MS);
+		return;
+	}
+	loop_stop(a->loop);
+}
+
+/* Nothing new; everything that runs ends; then so do we. */
+static void
+main_stop(struct agent *a, const char *why)
+{
+	struct sandbox *sb;
+
+	if (a->stop_ms != 0)
+		return;
+	log_info("agent.stop", "reason=\"%s\"", why);
+	a->stop_ms = loop_now_ms(a->loop);
+	listener_close(a->listener);
+	httpd_drain(api_httpd(a->api));
+	if (a->host != NULL) {
+		while ((sb = host_next(a->host, NULL)) != NULL)
+			host_delete(a->host, sb, "exited", NULL);
+	} else {
+		struct run_set *s = &a->root->runs;
+
+		for (struct run *r = run_next(s, NULL); r != NULL;
+		     r = run_next(s, r))
+			proc_stop(run_proc(r), MAIN_GRACE_MS);
+	}
+	timer_set(&a->stop, 0);
+}
+
+static void
+main_signal_cb(int sig, void *arg)
+{
+	struct agent *a = arg;
+
+	if (sig == SIGCHLD) {
+		proc_env_reap(a->procs);
+		return;
+	}
+	if (a->stop_ms != 0 &&
+	    loop_now_ms(a->loop) - a->stop_ms > MAIN_GRACE_MS)
+		loop_stop(a->loop); /* asked again */
+	main_stop(a, sig == SIGINT ? "SIGINT" : "SIGTERM");
+}
+
+static void
+main_idle_cb(void *arg)
+{
+	struct agent *a = arg;
+	uint64_t now = loop_now_ms(a->loop), quiet;
+
+	quiet = now - api_active_ms(a->api);
+	if (!api_idle(a->api)) {
+		timer_set(&a->idle, 1000);
+	} else if (quiet < a->conf.idle_ms) {
+		timer_set(&a->idle, a->conf.idle_ms - quiet);
+	} else {
+		main_stop(a, "idle");
+	}
+}
+
+/* --- start ------------------------------------------------------------- */
+
+static void
+main_host(struct agent *a)
+{
+	const struct host_options o = {
+	    .homes = a->conf.homes,
+	    .capacity = a->conf.capacity,
+	    .best_effort = a->conf.best_effort,
+	    .uid_lock = MAIN_UID_LOCK,
+	};
+	char *why = NULL;
+
+	if (host_new(a->loop, a->procs, a->work, &o, &a->host, &why) != 0)
+		log_fatal("agent.host", "reason=\"%s\"", why);
+	if (strcmp(host_isolation(a->host), "full") != 0)
+		log_warn("agent.isolation",
+			 "isolation=%s reason=\"SBX_ISOLATION=best-effort: "
+			 "sandboxes are not kept apart as they should be\"",
+			 host_isolation(a->host));
+	if (a->conf.control != NULL &&
+	    control_new(a->loop, a->host, a->conf.control, a->conf.control_uid,
+			&a->control, &why) != 0)
+		log_fatal("agent.control", "reason=\"%s\"", why);
+}
+
+static void
+main_start(struct agent *a)
+{
+	static const int signals[] = {SIGTERM, SIGINT, SIGCHLD};
+	struct api_options o = {0};
+
+	a->loop = loop_new();
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+		loop_on_signal(a->loop, signals[i], main_signal_cb, a);
+	a->work = work_new(a->loop, MAIN_THREADS);
+	a->procs = proc_env_new(a->loop);
+	if (a->conf.host_mode)
+		main_host(a);
+	else
+		a->root = sandbox_new_dedicated(a->procs, a->loop);
+	o.loop = a->loop;
+	o.work = a->work;
+	o.host = a->host;
+	o.root = a->root;
+	o.token = a->conf.token;
+	a->api = api_new(&o);
+	timer_init(&a->idle, a->loop, main_idle_cb, a);
+	timer_init(&a->stop, a->loop, main_stop_cb, a);
+	main_listen(a);
+	if (a->conf.idle_ms != 0)
+		timer_set(&a->idle, a->conf.idle_ms);
+}
+
+static void
+main_announce(struct agent *a)
+{
+	char text[ADDR_TEXT_MAX];
+
+	log_info("agent.ready",
+		 "version=%s mode=%s listen=%s isolation=%s landlock_abi=%d",
+		 PACKAGE_VERSION, a->host != NULL ? "host" : "dedicated",
+		 addr_text(&a->conf.listen, text),
+		 a->host != NULL ? host_isolation(a->host) : "none",
+		 a->host != NULL ? host_landlock_abi(a->host) : 0);
+}
+
+static void
+main_end(struct agent *a)
+{
+	if (addr_is_unix(&a->conf.listen))
+		(void)unlink(a->conf.listen.u.un.sun_path);
+	if (!main_quiet(a)) {
+		/* Something of a sandbox will not die: leave it be. */
+		log_error("agent.stop", "error=\"not everything has ended\"");
+		exit(1);
+	}
+	httpd_close_all(api_httpd(a->api));
+	loop_once(a->loop, false);
+	api_free(a->api);
+	control_free(a->control);
+	if (a->root != NULL)
+		sandbox_drop(a->root);
+	host_free(a->host);
+	timer_clear(&a->idle);
+	timer_clear(&a->stop);
+	work_free(a->work);
+	proc_env_free(a->procs);
+	loop_free(a->loop);
+	agentconf_clear(&a->conf);
+}
+
+static int
+main_options(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		(void)printf("sbx-agent %s\n", PACKAGE_VERSION);
+		return 0;
+	}
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		(void)printf(
+		    "usage: sbx-agent [--help | --version]\n"
+		    "Runs commands in sandboxes for an HTTP API.\n"
+		    "Configured by environment variables:\n"
+		    "  SBX_LISTEN=unix:/path | tcp:ip:port, or SBX_PORT=8000\n"
+		    "  SBX_TOKEN=...         wanted as X-Sandbox-Token\n"
+		    "  SBX_HOST_MODE=1       many sandboxes\n"
+		    "  SBX_HOMES=/sbx/homes  where they live\n"
+		    "  SBX_CAPACITY=N        at most so many\n"
+		    "  SBX_IDLE_TIMEOUT=S    exit after S idle seconds\n"
+		    "  SBX_ISOLATION=required | best-effort\n"
+		    "  SBX_CONTROL=unix:/path, SBX_CONTROL_UID=UID,\n"
+		    "  SBX_SOCKET_MODE=0660  for a gateway on this machine\n");
+		return 0;
+	}
+	(void)fprintf(stderr, "sbx-agent: no such option; see --help\n");
+	return 2;
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct log_options lo = {.level = LOG_INFO,
+				       .program = "sbx-agent"};
+	struct agent a = {0};
+	char *why = NULL;
+
+	if (argc > 1)
+		return main_options(argc, argv);
+	main_process();
+	if (log_setup(&lo) != 0)
+		return 1;
+	if (agentconf_read(&a.conf, &why) != 0)
+		log_fatal("agent.conf", "reason=\"%s\"", why);
+	main_start(&a);
+	main_announce(&a);
+	loop_run(a.loop);
+	main_end(&a);
+	return a.status;
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry of commands and background processes; see the header. */
+#include "config.h"
+
+#include "agent/run.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/ring.h"
+#include "agent/uidkill.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "net/buf.h"
+#include "net/loop.h"
+
+#define RUN_GRACE_MS 2000
+
+struct run {
+	struct run_set *set;
+	struct run *next, *prev;
+	char id[24];
+	char *cmd;
+	char *tag;
+	uint64_t started_ms;
+	bool background;
+	bool ended;
+	bool released; /* a foreground one without its starter */
+	pid_t pid;
+	struct proc *proc;
+	struct proc_exit exit;
+	struct ring *ring;
+	const struct run_cbs *cbs;
+	void *arg;
+	struct run_reader *readers;
+	struct task wake;
+};
+
+void
+run_set_init(struct run_set *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->place.home_fd = -1;
+}
+
+/* --- readers ----------------------------------------------------------- */
+
+void
+run_reader_start(struct run_reader *rd, struct run *r)
+{
+	rd->run = r;
+	rd->prevp = &r->readers;
+	if ((rd->next = r->readers) != NULL)
+		rd->next->prevp = &rd->next;
+	r->readers = rd;
+}
+
+void
+run_reader_stop(struct run_reader *rd)
+{
+	if (rd->prevp == NULL)
+		return;
+	*rd->prevp = rd->next;
+	if (rd->next != NULL)
+		rd->next->prevp = rd->prevp;
+	rd->prevp = NULL;
+	rd->next = NULL;
+	rd->run = NULL;
+}
+
+/* A reader may stop itself, or end up gone, when it is woken; others not. */
+static void
+run_wake_cb(void *arg)
+{
+	struct run *r = arg;
+	struct run_reader *next;
+
+	for (struct run_reader *rd = r->readers; rd != NULL; rd = next) {
+		next = rd->next;
+		rd->wake(rd);
+	}
+}
+
+static void
+run_wake(struct run *r)
+{
+	if (r->readers != NULL)
+		task_post(r->set->place.loop, &r->wake);
+}
+
+static void
+run_drop_readers(struct run *r)
+{
+	struct run_reader *rd;
+
+	while ((rd = r->readers) != NULL) {
+		run_reader_stop(rd);
+		rd->wake(rd);
+	}
+}
+
+/* --- the set ----------------------------------------------------------- */
+
+static void
+run_link(struct run_set *s, struct run *r)
+{
+	r->set = s;
+	r->prev = s->last;
+	if (s->last != NULL)
+		s->last->next = r;
+	else
+		s->first = r;
+	s->last = r;
+}
+
+static void
+run_unlink(struct run *r)
+{
+	struct run_set *s = r->set;
+
+	if (r->prev != NULL)
+		r->prev->next = r->next;
+	else
+		s->first = r->next;
+	if (r->next != NULL)
+		r->next->prev = r->prev;
+	else
+		s->last = r->prev;
+}
+
+static void
+run_count(struct run *r, int by)
+{
+	struct run_set *s = r->set;
+
+	s->nlive += (size_t)by;
+	if (r->background)
+		s->nbackground += (size_t)by;
+	if (s->changed != NULL)
+		s->changed(s, s->arg);
+}
+
+static void
+run_free(void *p)
+{
+	struct run *r = p;
+
+	free(r->cmd);
+	free(r->tag);
+	ring_free(r->ring);
+	free(r);
+}
+
+static void
+run_forget(struct run *r)
+{
+	struct run_set *s = r->set;
+
+	run_unlink(r);
+	if (!r->ended) {
+		r->ended = true;
+		run_count(r, -1);
+	}
+	proc_free(r->proc);
+	r->proc = NULL;
+	run_drop_readers(r);
+	task_cancel(&r->wake);
+	loop_defer_free(s->place.loop, r, run_free);
+}
+
+void
+run_set_clear(struct run_set *s)
+{
+	static const struct proc_exit killed = {.code = -1, .signal = SIGKILL};
+
+	s->changed = NULL;
+	while (s->first != NULL) {
+		struct run *r = s->first;
+
+		/* Its starter releases it, which forgets it. */
+		if (!r->background && !r->released && !r->ended) {
+			r->ended = true;
+			s->nlive--;
+			r->exit = killed;
+			r->cbs->exited(r, &killed, r->arg);
+		} else {
+			run_forget(r);
+		}
+	}
+}
+
+/* Keeps the finished ones, and the memory of their logs, within bounds. */
+static void
+run_trim(struct run_set *s)
+{
+	size_t n = 0, mem = 0;
+	struct run *prev;
+
+	for (struct run *r = s->last; r != NULL; r = prev) {
+		prev = r->prev;
+		if (!r->ended || !r->background)
+			continue;
+		mem += ring_memory(r->ring);
+		if (++n > RUN_KEPT_MAX || (n > 1 && mem > RUN_KEPT_MEM))
+			run_forget(r);
+	}
+}
+
+/* --- a process of ours ------------------------------------------------- */
+
+static void
+run_output_cb(struct proc *p, unsigned stream, const char *data, size_t n,
+	      void *arg)
+{
+	struct run *r = arg;
+
+	(void)p;
+	if (r->background) {
+		ring_add(r->ring, stream, data, n);
+		run_wake(r);
+	} else if (!r->released) {
+		r->cbs->output(r, stream, data, n, r->arg);
+	}
+}
+
+static void
+run_exited_cb(struct proc *p, const struct proc_exit *x, void *arg)
+{
+	struct run *r = arg;
+
+	(void)p;
+	r->exit = *x;
+	r->ended = true;
+	run_count(r, -1);
+	if (r->background) {
+		run_wake(r);
+		run_trim(r->set);
+	} else if (r->released) {
+		run_forget(r);
+	} else {
+		r->cbs->exited(r, x, r->arg);
+	}
+}
+
+static void
+run_drained_cb(struct proc *p, void *arg)
+{
+	struct run *r = arg;
+	struct run_reader *next;
+
+	(void)p;
+	for (struct run_reader *rd = r->readers; rd != NULL; rd = next) {
+		next = rd->next;
+		if (rd->drained != NULL)
+			rd->drained(rd);
+	}
+}
+
+static const struct proc_cbs run_proc_cbs = {
+    .output = run_output_cb,
+    .exited = run_exited_cb,
+    .stdin_drained = run_drained_cb,
+};
+
+/* --- start ------------------------------------------------------------- */
+
+static size_t
+run_env_find(char **v, size_t n, const char *pair)
+{
+	size_t len = strcspn(pair, "=") + 1, i;
+
+	for (i = 0; i < n; i++) {
+		if (strncmp(v[i], pair, len) == 0)
+			break;
+	}
+	return i;
+}
+
+/* The place's environment with extra's pairs added or put in their place;
+ * borrowed strings. */
+static char **
+run_env(char *const *base, char *const *extra)
+{
+	char **v = xcalloc(RUN_ENV_MAX + 1, sizeof(*v));
+	size_t n = 0;
+
+	for (; *base != NULL && n < RUN_ENV_MAX; base++)
+		v[n++] = *base;
+	for (; extra != NULL && *extra != NULL; extra++) {
+		size_t i = run_env_find(v, n, *extra);
+
+		if (i == RUN_ENV_MAX)
+			break;
+		v[i] = *extra;
+		n += i == n;
+	}
+	v[n] = NULL;
+	return v;
+}
+
+static char *
+run_why(int err, int eno, const struct spawn_error *se, const char *prog)
+{
+	if (err == E_INVALID && strcmp(se->step, "execve") == 0)
+		return xasprintf("cannot run %.200s: %s", prog,
+				 strerror(se->eno));
+	if (err == E_INVALID)
+		return xasprintf("cannot start: %s: %s", se->step,
+				 strerror(se->eno));
+	if (err == E_TIMEOUT)
+		return xstrdup("cannot start: something stopped the process "
+			       "before it became the program");
+	if (err == E_FULL)
+		return xstrdup("cannot start: no descriptors left");
+	return xasprintf("cannot start: %s", strerror(eno));
+}
+
+static struct run *
+run_new(struct run_set *s, const struct run_spec *spec)
+{
+	struct run *r = xcalloc(1, sizeof(*r));
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	r->started_ms =
+	    (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	(void)snprintf(r->id, sizeof(r->id), "p-%lu", ++s->serial);
+	r->cmd = xstrdup(spec->cmd);
+	if (spec->tag != NULL)
+		r->tag = xstrdup(spec->tag);
+	r->background = spec->background;
+	if (r->background)
+		r->ring = ring_new();
+	task_init(&r->wake, run_wake_cb, r);
+	return r;
+}
+
+static int
+run_spawn(struct run_set *s, const struct run_spec *spec, struct run *r,
+	  char **why)
+{
+	struct spawn_spec ss = {
+	    .argv = spec->argv,
+	    .home_fd = s->place.home_fd,
+	    .cwd = spec->cwd,
+	    .confine = s->place.confine,
+	};
+	struct proc_options o = {
+	    .timeout_ms = spec->timeout_ms,
+	    .want_stdin = spec->has_input || spec->background,
+	};
+	struct spawn_error se = {0, ""};
+	char **env = run_env(s->place.env, spec->env);
+	int err, eno;
+
+	ss.envp = env;
+	err = proc_start(s->place.procs, &ss, &o, &run_proc_cbs, r, &r->proc,
+			 &se);
+	eno = errno;
+	free(env);
+	if (err != 0)
+		*why = run_why(err, eno, &se, spec->argv[0]);
+	/* RLIMIT_NPROC makes itself felt at execve. */
+	return err == E_INVALID && se.eno == EAGAIN ? E_LIMIT : err;
+}
+
+int
+run_start(struct run_set *s, const struct run_spec *spec,
+	  const struct run_cbs *cbs, void *arg, struct run **out, char **why)
+{
+	struct run *r;
+	int err;
+
+	assert(spec->background == (cbs == NULL));
+	if (s->nlive >= RUN_LIVE_MAX) {
+		*why = xstrdup("too many processes");
+		return E_LIMIT;
+	}
+	r = run_new(s, spec);
+	if ((err = run_spawn(s, spec, r, why)) != 0) {
+		run_free(r);
+		return err;
+	}
+	r->pid = proc_pid(r->proc);
+	r->cbs = cbs;
+	r->arg = arg;
+	run_link(s, r);
+	run_count(r, 1);
+	if (spec->has_input) {
+		bufq_addv(proc_stdin(r->proc), spec->input);
+		proc_stdin_end(r->proc);
+	}
+	*out = r;
+	return 0;
+}
+
+void
+run_release(struct run *r, bool keep)
+{
+	assert(!r->background && !r->released);
+	r->released = true;
+	r->cbs = NULL;
+	if (r->ended) {
+		run_forget(r);
+		return;
+	}
+	proc_resume(r->proc); /* what it writes is thrown away */
+	if (!keep)
+		proc_stop(r->proc, RUN_GRACE_MS);
+}
+
+void
+run_pause(struct run *r, bool pause)
+{
+	if (pause)
+		proc_pause(r->proc);
+	else
+		proc_resume(r->proc);
+}
+
+/* --- facts and orders -------------------------------------------------- */
+
+struct run *
+run_find(struct run_set *s, struct strv id)
+{
+	uint64_t pid = 0;
+
+	if (strv_parse_u64(id, INT32_MAX, true, &pid) != 0)
+		pid = 0;
+	for (struct run *r = s->last; r != NULL; r = r->prev) {
+		if ((pid != 0 && r->pid == (pid_t)pid) ||
+		    strv_eq(strv_of(r->id), id))
+			return r;
+	}
+	return NULL;
+}
+
+struct run *
+run_next(struct run_set *s, struct run *after)
+{
+	return after == NULL ? s->first : after->next;
+}
+
+/* What is left of the group of a leader that was reaped. Its number could
+ * belong to a stranger by now; in a sandbox only its own uid is reached. */
+static int
+run_signal_rest(struct run *r, int sig)
+{
+	const struct run_place *pl = &r->set->place;
+
+	if (pl->confine == NULL || pl->confine->uid == (uid_t)-1 ||
+	    pl->reaper == 0)
+		return E_NOTFOUND;
+	return uidkill(pl->reaper, pl->confine->uid, -r->pid, sig);
+}
+
+int
+run_signal(struct run *r, int sig)
+{
+	if (r->proc != NULL && proc_running(r->proc))
+		return proc_signal(r->proc, sig);
+	return run_signal_rest(r, sig);
+}
+
+void
+run_remove(struct run *r)
+{
+	if (run_signal(r, SIGKILL) != 0) {
+		/* nothing of it is left, which is what was asked for */
+	}
+	if (r->background || r->released)
+		run_forget(r);
+}
+
+const char *
+run_id(const struct run *r)
+{
+	return r->id;
+}
+
+pid_t
+run_pid(const struct run *r)
+{
+	return r->pid;
+}
+
+const char *
+run_cmd(const struct run *r)
+{
+	return r->cmd;
+}
+
+const char *
+run_tag(const struct run *r)
+{
+	return r->tag;
+}
+
+uint64_t
+run_started_ms(const struct run *r)
+{
+	return r->started_ms;
+}
+
+bool
+run_running(const struct run *r)
+{
+	return !r->ended;
+}
+
+bool
+run_background(const struct run *r)
+{
+	return r->background;
+}
+
+const struct proc_exit *
+run_exit(const struct run *r)
+{
+	return r->ended ? &r->exit : NULL;
+}
+
+const struct ring *
+run_log(const struct run *r)
+{
+	return r->ring;
+}
+
+struct proc *
+run_proc(struct run *r)
+{
+	return r->proc;
+}

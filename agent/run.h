@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands and background processes of one sandbox: the registry of what runs
+ * and what ran. A foreground command pushes its output to the one who started
+ * it; a background process keeps the last 4 MiB of its output, and any number
+ * of readers follow that. Knows nothing of how they are reached.
+ */
+#ifndef SBX_AGENT_RUN_H
+#define SBX_AGENT_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/proc.h"
+#include "base/defs.h"
+#include "base/str.h"
+
+struct bufq;
+struct loop;
+struct ring;
+struct run;
+
+/* Where they run; filled by the sandbox. */
+struct run_place {
+	struct proc_env *procs;
+	struct loop *loop;
+	const struct spawn_confine *confine; /* NULL: none */
+	int home_fd;                         /* -1: the agent's own cwd */
+	char **env;                          /* "NAME=value", NULL ends */
+	uid_t reaper;                        /* see uidkill.h; 0: not used */
+};
+
+struct run_set {
+	struct run_place place;
+	struct run *first, *last; /* in order of their start */
+	size_t nlive;             /* processes that run */
+	size_t nbackground;       /* of them, background ones */
+	unsigned long serial;
+	/* nlive has changed; may be NULL. */
+	void (*changed)(struct run_set *s, void *arg);
+	void *arg;
+};
+
+#define RUN_ENV_MAX  4096
+#define RUN_LIVE_MAX 4096 /* of one sandbox, rlimits aside */
+#define RUN_KEPT_MAX 512  /* finished ones; the oldest go */
+#define RUN_KEPT_MEM (64U << 20)
+
+struct run_spec {
+	char **argv;
+	char **env; /* NULL: nothing beside the place's */
+	const char *cwd;
+	const char *cmd; /* as JSON, as it was asked for */
+	const char *tag; /* NULL: none */
+	uint64_t timeout_ms;
+	struct strv input; /* what stdin gets, and then its end */
+	bool has_input;
+	bool background;
+};
+
+/* For a foreground command. */
+struct run_cbs {
+	void (*output)(struct run *r, unsigned stream, const char *data,
+		       size_t n, void *arg);
+	/* Last. Then run_release() is to be called. */
+	void (*exited)(struct run *r, const struct proc_exit *x, void *arg);
+};
+
+/* The place's fields are the caller's to fill, before or after. */
+void run_set_init(struct run_set *s);
+/* Kills and forgets all. Starters of foreground commands are told that these
+ * were killed; readers, that theirs are gone. */
+void run_set_clear(struct run_set *s);
+
+/* cbs NULL for background ones, which stay in the set until they are removed.
+ * E_INVALID: cannot be started, *why says so (malloc'ed). E_LIMIT: too many.
+ * Other errors: *why as well. */
+int run_start(struct run_set *s, const struct run_spec *spec,
+	      const struct run_cbs *cbs, void *arg, struct run **out,
+	      char **why) SBX_MUST_CHECK;
+/* The starter of a foreground command is done with it. One that still runs is
+ * stopped (TERM, KILL after a grace), unless keep is true. */
+void run_release(struct run *r, bool keep);
+/* Foreground back-pressure. */
+void run_pause(struct run *r, bool pause);
+
+/* By its id or its pid (the newest one with it). */
+struct run *run_find(struct run_set *s, struct strv id);
+struct run *run_next(struct run_set *s, struct run *after); /* NULL: first */
+/* Kills the group and forgets it. Readers are woken, and find it gone. */
+void run_remove(struct run *r);
+/* To its process group. E_NOTFOUND when nothing of it is left. */
+int run_signal(struct run *r, int sig) SBX_MUST_CHECK;
+
+const char *run_id(const struct run *r); /* "p-1" */
+pid_t run_pid(const struct run *r);
+const char *run_cmd(const struct run *r);
+const char *run_tag(const struct run *r);     /* NULL: none */
+uint64_t run_started_ms(const struct run *r); /* Unix time */
+bool run_running(const struct run *r);
+bool run_background(const struct run *r);
+/* How it ended; NULL while it runs. */
+const struct proc_exit *run_exit(const struct run *r);
+const struct ring *run_log(const struct run *r); /* NULL: foreground */
+struct proc *run_proc(struct run *r);            /* for its stdin */
+
+/* A reader of a log, or one that waits for an end; embedded in its owner. */
+struct run_reader {
+	struct run *run; /* NULL: gone (it was removed) */
+	struct run_reader *next;
+	struct run_reader **prevp;
+	/* More in the log, or it ended, or it is gone; after the batch. */
+	void (*wake)(struct run_reader *rd);
+	/* The standard input has room again; may be NULL. */
+	void (*drained)(struct run_reader *rd);
+};
+void run_reader_start(struct run_reader *rd, struct run *r);
+void run_reader_stop(struct run_reader *rd);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One sandbox; see the header. */
+#include "config.h"
+
+#include "agent/sandbox.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/landlock.h"
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "net/sockdir.h"
+
+#define SANDBOX_PROXY_DIR ".sbx/proxy"
+#define SANDBOX_NOFILE    65536
+
+extern char **environ;
+
+/* --- home -------------------------------------------------------------- */
+
+static int
+sandbox_dir(int fd, const char *name, uid_t uid)
+{
+	if (mkdirat(fd, name, 0700) != 0)
+		return E_SYS;
+	if (uid != SANDBOX_NO_UID &&
+	    fchownat(fd, name, uid, (gid_t)uid, AT_SYMLINK_NOFOLLOW) != 0)
+		return E_SYS;
+	return 0;
+}
+
+/* The home becomes the sandbox's last, so that nobody else is ever at work in
+ * it while root is. */
+static int
+sandbox_make_home(struct sandbox *sb, int homes_fd)
+{
+	static const char *const dirs[] = {".tmp", ".sbx", SANDBOX_PROXY_DIR};
+
+	if (mkdirat(homes_fd, sb->id, 0700) != 0)
+		return E_SYS;
+	sb->home_fd = openat(homes_fd, sb->id,
+			     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (sb->home_fd == -1)
+		return E_SYS;
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		if (sandbox_dir(sb->home_fd, dirs[i], sb->uid) != 0)
+			return E_SYS;
+	}
+	if (sb->uid != SANDBOX_NO_UID &&
+	    fchownat(sb->home_fd, "", sb->uid, (gid_t)sb->uid, AT_EMPTY_PATH) !=
+		0)
+		return E_SYS;
+	return 0;
+}
+
+/* --- environment ------------------------------------------------------- */
+
+const char *
+sandbox_env_refused(const char *name)
+{
+	if (*name == '\0')
+		return "a name is empty";
+	if (strchr(name, '=') != NULL)
+		return "a name has an equals sign in it";
+	if (strncmp(name, "SBX_", 4) == 0)
+		return "names beginning with SBX_ are reserved";
+	return NULL;
+}
+
+static size_t
+sandbox_count(char **v)
+{
+	size_t n = 0;
+
+	while (v != NULL && v[n] != NULL)
+		n++;
+	return n;
+}
+
+/* From scratch: nothing of the agent's own environment. */
+static char **
+sandbox_env(const struct sandbox *sb, char **extra)
+{
+	const char *h = sb->home;
+	size_t n = 0, more = sandbox_count(extra);
+	char **v = xcalloc(more + 8, sizeof(*v));
+
+	v[n++] = xasprintf("PATH=%s/.local/bin:/usr/local/sbin:/usr/local/bin:"
+			   "/usr/sbin:/usr/bin:/sbin:/bin",
+			   h);
+	v[n++] = xasprintf("HOME=%s", h);
+	v[n++] = xasprintf("TMPDIR=%s/.tmp", h);
+	v[n++] = xasprintf("USER=%s", sb->id);
+	v[n++] = xasprintf("LOGNAME=%s", sb->id);
+	v[n++] = xasprintf("SBX_SANDBOX_ID=%s", sb->id);
+	v[n++] = xasprintf("SBX_PROXY_DIR=%s/" SANDBOX_PROXY_DIR, h);
+	for (size_t i = 0; i < more; i++)
+		v[n++] = xstrdup(extra[i]);
+	return v;
+}
+
+static void
+sandbox_env_free(char **v)
+{
+	for (size_t i = 0; v != NULL && v[i] != NULL; i++)
+		free(v[i]);
+	free(v);
+}
+
+/* --- confinement ------------------------------------------------------- */
+
+static void
+sandbox_limit(struct spawn_confine *c, int resource, uint64_t soft,
+	      uint64_t hard)
+{
+	struct rlimit rl;
+
+	assert(c->nlimits < SPAWN_LIMITS_MAX);
+	/* Never above what the agent itself may have. */
+	if (getrlimit((__rlimit_resource_t)resource, &rl) == 0 &&
+	    rl.rlim_max != RLIM_INFINITY && rl.rlim_max < hard)
+		hard = rl.rlim_max;
+	c->limits[c->nlimits].resource = resource;
+	c->limits[c->nlimits].limit.rlim_cur = soft < hard ? soft : hard;
+	c->limits[c->nlimits].limit.rlim_max = hard;
+	c->nlimits++;
+}
+
+/* Memory is limited through RLIMIT_DATA, which counts what a process can write
+ * to. RLIMIT_AS would also count reservations, and runtimes that reserve tens
+ * of gigabytes (Node, Go, Java) would not start. */
+static int
+sandbox_confine(struct sandbox *sb, const struct landlock *ll,
+		const struct sandbox_spec *spec)
+{
+	struct spawn_confine *c = &sb->confine;
+	uint64_t mem = spec->max_mem_mb << 20;
+
+	c->uid = sb->uid;
+	c->gid = (gid_t)sb->uid;
+	c->ruleset = -1;
+	if (sb->uid != SANDBOX_NO_UID) /* else it would count the agent's */
+		sandbox_limit(c, RLIMIT_NPROC, spec->max_procs,
+			      spec->max_procs);
+	sandbox_limit(c, RLIMIT_DATA, mem, mem);
+	sandbox_limit(c, RLIMIT_NOFILE, 1024, SANDBOX_NOFILE);
+	sandbox_limit(c, RLIMIT_CORE, 0, 0);
+	if (ll == NULL || landlock_effective_abi(ll) == 0)
+		return 0;
+	return landlock_ruleset(ll, sb->home_fd, &c->ruleset);
+}
+
+int
+sandbox_open(struct sandbox *sb, int homes_fd, const struct landlock *ll,
+	     const struct sandbox_spec *spec, char **why)
+{
+	int r;
+
+	if ((r = sandbox_make_home(sb, homes_fd)) != 0) {
+		*why = xasprintf("cannot make a home: %s", strerror(errno));
+		return r;
+	}
+	if ((r = sandbox_confine(sb, ll, spec)) != 0) {
+		*why = xasprintf("Landlock: %s", strerror(errno));
+		return r;
+	}
+	sb->runs.place.confine = &sb->confine;
+	sb->runs.place.home_fd = sb->home_fd;
+	sb->runs.place.env = sandbox_env(sb, spec->env);
+	sb->idle_ms = spec->idle_ms;
+	return 0;
+}
+
+void
+sandbox_drop(struct sandbox *sb)
+{
+	run_set_clear(&sb->runs);
+	fd_close(&sb->confine.ruleset);
+	fd_close(&sb->home_fd);
+	sandbox_env_free(sb->runs.place.env);
+	sb->runs.place.env = NULL;
+	free(sb->home);
+	sb->home = NULL;
+	mem_secure_zero(sb->token, sizeof(sb->token));
+	sb->dropped = true;
+	if (sb->busy == 0)
+		loop_defer_free(sb->runs.place.loop, sb, NULL);
+}
+
+/* --- dedicated mode ---------------------------------------------------- */
+
+/* The agent's own environment without what is meant for the agent. */
+static char **
+sandbox_inherited(void)
+{
+	char **v = xcalloc(sandbox_count(environ) + 1, sizeof(*v));
+	size_t n = 0;
+
+	for (char **e = environ; *e != NULL; e++) {
+		if (strncmp(*e, "SBX_", 4) != 0 && strncmp(*e, "TB_", 3) != 0)
+			v[n++] = xstrdup(*e);
+	}
+	return v;
+}
+
+struct sandbox *
+sandbox_new_dedicated(struct proc_env *procs, struct loop *l)
+{
+	struct sandbox *sb = xcalloc(1, sizeof(*sb));
+
+	sb->uid = SANDBOX_NO_UID;
+	sb->home_fd = -1;
+	sb->confine.ruleset = -1;
+	run_set_init(&sb->runs);
+	sb->runs.place.procs = procs;
+	sb->runs.place.loop = l;
+	sb->runs.place.env = sandbox_inherited();
+	return sb;
+}
+
+/* --- use --------------------------------------------------------------- */
+
+void
+sandbox_enter(struct sandbox *sb)
+{
+	sb->busy++;
+}
+
+void
+sandbox_leave(struct sandbox *sb)
+{
+	assert(sb->busy > 0);
+	sb->busy--;
+	sb->active_ms = loop_now_ms(sb->runs.place.loop);
+	if (sb->busy == 0 && sb->dropped)
+		loop_defer_free(sb->runs.place.loop, sb, NULL);
+}
+
+bool
+sandbox_idle(const struct sandbox *sb)
+{
+	return sb->busy == 0 && sb->runs.nbackground == 0;
+}
+
+int
+sandbox_connect(const struct sandbox *sb, uint16_t port, int *fd)
+{
+	char name[sizeof(SANDBOX_PROXY_DIR) + 16];
+	uid_t uid = sb->uid != SANDBOX_NO_UID ? sb->uid : geteuid();
+
+	if (sb->home_fd == -1)
+		return E_UNSUPPORTED;
+	(void)snprintf(name, sizeof(name), SANDBOX_PROXY_DIR "/%u.sock",
+		       (unsigned)port);
+	return sockdir_connect(sb->home_fd, name, uid, fd);
+}
+
+static uint16_t
+sandbox_port_of(const char *file)
+{
+	struct strv v = strv_of(file);
+	uint64_t port;
+
+	if (!strv_ends(v, STRV(".sock")))
+		return 0;
+	v.len -= 5;
+	return strv_parse_u64(v, 65535, true, &port) == 0 ? (uint16_t)port : 0;
+}
+
+int
+sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *), void *arg)
+{
+	struct dirent *e;
+	uint16_t port;
+	DIR *d;
+	int fd, sub;
+
+	if (sb->home_fd == -1)
+		return E_UNSUPPORTED;
+	/* One step at a time, so that no symlink is followed. */
+	sub = openat(sb->home_fd, ".sbx",
+		     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (sub == -1)
+		return err_from_errno(errno);
+	fd = openat(sub, "proxy",
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd_close(&sub);
+	if (fd == -1 || (d = fdopendir(fd)) == NULL) {
+		fd_close(&fd);
+		return E_NOTFOUND;
+	}
+	for (int n = 0; n < 65536 && (e = readdir(d)) != NULL; n++) {
+		if ((port = sandbox_port_of(e->d_name)) != 0)
+			fn(port, arg);
+	}
+	(void)closedir(d);
+	return 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One sandbox: its identity, its home and what confines its processes. In
+ * dedicated mode the machine is the sandbox: there is one, with no home of its
+ * own and unconfined.
+ */
+#ifndef SBX_AGENT_SANDBOX_H
+#define SBX_AGENT_SANDBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/run.h"
+#include "agent/spawn.h"
+#include "base/defs.h"
+#include "base/str.h"
+#include "net/loop.h"
+
+struct host;
+struct landlock;
+
+#define SANDBOX_ID_LEN    12
+#define SANDBOX_TOKEN_HEX 64 /* 256 bits */
+#define SANDBOX_NO_UID    ((uid_t)-1)
+
+/* What is asked for at its creation. */
+struct sandbox_spec {
+	char **env; /* "NAME=value", NULL ends; may be NULL */
+	uint64_t max_procs;
+	uint64_t max_mem_mb;
+	uint64_t idle_ms; /* 0: never */
+};
+
+enum sandbox_state { SANDBOX_LIVE, SANDBOX_DYING, SANDBOX_REMOVING };
+
+/* For reading; host.c writes. */
+struct sandbox {
+	struct host *host; /* NULL: dedicated mode */
+	enum sandbox_state state;
+	char id[SANDBOX_ID_LEN + 1];
+	char token[SANDBOX_TOKEN_HEX + 1];
+	uint64_t generation;
+	uint64_t created_ms; /* Unix time */
+	uid_t uid;           /* SANDBOX_NO_UID: the agent's own */
+	char *home;          /* NULL: dedicated mode */
+	int home_fd;         /* O_PATH; -1 */
+	struct spawn_confine confine;
+	struct run_set runs;
+	unsigned busy; /* requests and tunnels in progress */
+	uint64_t idle_ms;
+	uint64_t active_ms; /* loop time of the last activity */
+	struct timer timer; /* idle; then for its end */
+	uint64_t dying_ms;
+	unsigned polls;
+	bool dropped;
+	struct host_waiter *waiters; /* for its end */
+	struct sandbox *next, *prev;
+};
+
+/* Makes the home (beneath homes_fd, as uid's) and all that commands need. The
+ * rest of sb is set: id, uid, home. ll NULL: no Landlock. */
+int sandbox_open(struct sandbox *sb, int homes_fd, const struct landlock *ll,
+		 const struct sandbox_spec *spec, char **why) SBX_MUST_CHECK;
+/* Closes and frees what it holds; the struct itself goes when nobody is in it
+ * any more (sandbox_leave). The home stays. */
+void sandbox_drop(struct sandbox *sb);
+
+/* The dedicated one: commands run as the agent, with its environment. */
+struct sandbox *sandbox_new_dedicated(struct proc_env *procs, struct loop *l);
+
+/* Something begins and ends that keeps it from being idle. */
+void sandbox_enter(struct sandbox *sb);
+void sandbox_leave(struct sandbox *sb);
+bool sandbox_idle(const struct sandbox *sb);
+
+/* A connection to its server on that port, as hostile: see net/sockdir.h. In
+ * dedicated mode E_UNSUPPORTED (those listen on TCP). */
+int sandbox_connect(const struct sandbox *sb, uint16_t port,
+		    int *fd) SBX_MUST_CHECK;
+/* Calls fn for each port that has a socket file. */
+int sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *),
+		  void *arg) SBX_MUST_CHECK;
+
+/* Is that a name a user may set? NULL: yes; else why not. */
+const char *sandbox_env_refused(const char *name);
+
+#endif

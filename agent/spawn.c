@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting programs. The child runs on a stack of its own in our memory, and
+ * we wait on a futex that the kernel clears when the child leaves that memory
+ * (by execve or by its end). This is vfork with one difference: the wait has a
+ * deadline. Between setresuid and execve the child has the sandbox's uid, so
+ * the sandbox's other processes can stop it; with vfork that would stop the
+ * whole agent.
+ */
+#include "config.h"
+
+#include "agent/spawn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/landlock.h"
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#define SPAWN_STACK   (128 * 1024)
+#define SPAWN_WAIT_MS 1000
+
+#ifndef CLONE_PIDFD
+#define CLONE_PIDFD 0x00001000
+#endif
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+/* The memory that a child borrows; given up (never freed) when one got stuck
+ * in it, because the kernel writes to `busy` when that one ends. */
+struct spawn_area {
+	int busy;
+	const struct spawn_spec *spec;
+	char *const *paths; /* candidates for argv[0] */
+	struct spawn_error err;
+	char stack[];
+};
+
+struct spawner {
+	struct spawn_area *area;
+};
+
+static struct spawn_area *
+spawn_area_new(void)
+{
+	void *p = mmap(NULL, SPAWN_STACK, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+struct spawner *
+spawner_new(void)
+{
+	return xcalloc(1, sizeof(struct spawner));
+}
+
+void
+spawner_free(struct spawner *s)
+{
+	if (s == NULL)
+		return;
+	if (s->area != NULL)
+		(void)munmap(s->area, SPAWN_STACK);
+	free(s);
+}
+
+/* --- in the child ------------------------------------------------------ */
+
+static void SBX_NORETURN
+child_fail(struct spawn_area *a, const char *step)
+{
+	a->err.eno = errno;
+	a->err.step = step;
+	_exit(127);
+}
+
+static void
+child_fds(struct spawn_area *a)
+{
+	for (int i = 0; i < 3; i++) {
+		if (dup2(a->spec->fds[i], i) == -1)
+			child_fail(a, "dup2");
+	}
+}
+
+/* Handlers of ours must not run here: they would write to the agent's memory,
+ * at the order of whoever may signal this uid. */
+static void
+child_signals(void)
+{
+	static const int ours[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGCHLD,
+				   SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM};
+	struct sigaction sa;
+
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_handler = SIG_DFL;
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		(void)sigaction(ours[i], &sa, NULL);
+}
+
+/* Raw calls: the library's would change every thread of the agent. */
+static void
+child_identity(struct spawn_area *a, const struct spawn_confine *c)
+{
+	for (unsigned i = 0; i < c->nlimits; i++) {
+		if (setrlimit(c->limits[i].resource, &c->limits[i].limit) != 0)
+			child_fail(a, "setrlimit");
+	}
+	if (c->uid == (uid_t)-1)
+		return;
+	if (syscall(SYS_setgroups, 0, NULL) != 0)
+		child_fail(a, "setgroups");
+	if (syscall(SYS_setresgid, c->gid, c->gid, c->gid) != 0)
+		child_fail(a, "setresgid");
+	if (syscall(SYS_setresuid, c->uid, c->uid, c->uid) != 0)
+		child_fail(a, "setresuid");
+}
+
+static void
+child_confine(struct spawn_area *a, const struct spawn_confine *c)
+{
+	/* After setresuid, which clears it: no sandbox outlives its agent. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		child_fail(a, "no_new_privs");
+	if (c->ruleset != -1 && landlock_enforce(c->ruleset) != 0)
+		child_fail(a, "landlock");
+}
+
+static void
+child_cwd(struct spawn_area *a)
+{
+	const struct spawn_spec *spec = a->spec;
+
+	if (spec->home_fd != -1 && fchdir(spec->home_fd) != 0)
+		child_fail(a, "chdir");
+	if (spec->cwd != NULL && chdir(spec->cwd) != 0)
+		child_fail(a, "chdir");
+}
+
+/* As execvp: the first that can be run, and permission trumps absence. */
+static void
+child_exec(struct spawn_area *a)
+{
+	int eno = ENOENT;
+
+	for (char *const *p = a->paths; *p != NULL; p++) {
+		(void)execve(*p, a->spec->argv, a->spec->envp);
+		if (errno == EACCES)
+			eno = EACCES;
+		else if (errno != ENOENT && errno != ENOTDIR)
+			child_fail(a, "execve");
+	}
+	errno = eno;
+	child_fail(a, "execve");
+}
+
+static int
+child_main(void *arg)
+{
+	struct spawn_area *a = arg;
+	sigset_t none;
+
+	child_signals();
+	if (setsid() == -1)
+		child_fail(a, "setsid");
+	child_fds(a);
+	if (a->spec->confine != NULL)
+		child_identity(a, a->spec->confine);
+	child_cwd(a);
+	if (a->spec->confine != NULL)
+		child_confine(a, a->spec->confine);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	child_exec(a);
+	return 127;
+}
+
+/* --- in the agent ------------------------------------------------------ */
+
+static const char *
+spawn_env(char *const *envp, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; *envp != NULL; envp++) {
+		if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
+			return *envp + n + 1;
+	}
+	return NULL;
+}
+
+/* The files that argv[0] may mean; free with spawn_paths_free(). */
+static char **
+spawn_paths(const struct spawn_spec *spec)
+{
+	const char *prog = spec->argv[0], *path = NULL;
+	struct strv rest, dir;
+	char **v;
+	size_t n = 0, cap = 2;
+
+	if (strchr(prog, '/') == NULL && *prog != '\0') {
+		path = spawn_env(spec->envp, "PATH");
+		if (path == NULL)
+			path = "/usr/local/bin:/usr/bin:/bin";
+		for (const char *p = path; *p != '\0'; p++)
+			cap += *p == ':';
+	}
+	v = xcalloc(cap, sizeof(*v));
+	rest = strv_of(path);
+	if (path == NULL) {
+		v[n++] = xstrdup(prog);
+	} else {
+		while (strv_cut(&rest, ':', &dir)) {
+			if (dir.len == 0)
+				dir = STRV(".");
+			v[n++] = xasprintf("%.*s/%s", STRV_ARG(dir), prog);
+		}
+	}
+	v[n] = NULL;
+	return v;
+}
+
+static void
+spawn_paths_free(char **v)
+{
+	for (size_t i = 0; v[i] != NULL; i++)
+		free(v[i]);
+	free(v);
+}
+
+static uint64_t
+spawn_now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Waits until the child has left our memory; false when it did not in time. */
+static bool
+spawn_wait(struct spawn_area *a)
+{
+	uint64_t end = spawn_now_ms() + SPAWN_WAIT_MS, now;
+	struct timespec ts = {.tv_sec = SPAWN_WAIT_MS / 1000,
+			      .tv_nsec = SPAWN_WAIT_MS % 1000 * 1000000};
+
+	while (__atomic_load_n(&a->busy, __ATOMIC_ACQUIRE) != 0) {
+		(void)syscall(SYS_futex, &a->busy, FUTEX_WAIT, 1, &ts, NULL, 0);
+		if (__atomic_load_n(&a->busy, __ATOMIC_ACQUIRE) == 0)
+			break;
+		if ((now = spawn_now_ms()) >= end)
+			return false;
+		ts.tv_sec = (time_t)((end - now) / 1000);
+		ts.tv_nsec = (long)((end - now) % 1000 * 1000000);
+	}
+	return true;
+}
+
+static int
+spawn_clone(struct spawn_area *a, int *pidfd, pid_t *pid)
+{
+	const int flags =
+	    CLONE_VM | CLONE_PIDFD | CLONE_CHILD_CLEARTID | SIGCHLD;
+	char *top = (char *)a + SPAWN_STACK;
+	sigset_t all, old;
+	int eno;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_BLOCK, &all, &old);
+	*pid = clone(child_main, top, flags, a, pidfd, NULL, &a->busy);
+	eno = errno;
+	if (*pid != -1 && !spawn_wait(a))
+		eno = ETIMEDOUT;
+	else if (*pid != -1)
+		eno = 0;
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	errno = eno;
+	return eno == 0 ? 0 : eno == ETIMEDOUT ? E_TIMEOUT : E_SYS;
+}
+
+static void
+spawn_reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) == -1 && errno == EINTR)
+		;
+}
+
+int
+spawn_start(struct spawner *s, const struct spawn_spec *spec, pid_t *pid,
+	    int *pidfd, struct spawn_error *err)
+{
+	struct spawn_area *a = s->area;
+	char **paths;
+	int r, fd = -1, eno;
+	pid_t child = -1;
+
+	assert(spec->fds[0] > 2 && spec->fds[1] > 2 && spec->fds[2] > 2);
+	if (a == NULL && (s->area = a = spawn_area_new()) == NULL)
+		return E_SYS;
+	paths = spawn_paths(spec);
+	a->busy = 1;
+	a->spec = spec;
+	a->paths = paths;
+	a->err.eno = 0;
+	r = spawn_clone(a, &fd, &child);
+	eno = errno;
+	spawn_paths_free(paths);
+	if (r == E_TIMEOUT) {
+		(void)kill(child, SIGKILL);
+		s->area = NULL;
+	} else if (r == 0 && a->err.eno != 0) {
+		*err = a->err;
+		r = E_INVALID;
+	}
+	if (r != 0) {
+		if (r != E_SYS)
+			spawn_reap(child);
+		fd_close(&fd);
+		errno = eno;
+		return r;
+	}
+	*pid = child;
+	*pidfd = fd;
+	return 0;
+}
