@@ -343,9 +343,8 @@ member_start_inside(struct crew_member *m)
 	free(l.v);
 }
 
-/* True in the child, after it has served. */
-static bool
-member_fork(struct crew_member *m, int *status)
+static void
+member_fork(struct crew_member *m)
 {
 	struct worker_options o;
 	struct listeners l = {0};
@@ -356,7 +355,7 @@ member_fork(struct crew_member *m, int *status)
 	if (seqpkt_pair(fds) != 0) {
 		log_error("worker.start", "error=\"%s\"", strerror(errno));
 		timer_set(&m->retry, BACKOFF_MAX);
-		return false;
+		return;
 	}
 	worker_options_of(m, &l, fds[1], &o);
 	/* Until the child has its own handlers a signal would be written into
@@ -365,9 +364,9 @@ member_fork(struct crew_member *m, int *status)
 	(void)sigprocmask(SIG_BLOCK, &all, &old);
 	pid = fork();
 	if (pid == 0) {
-		*status = crewchild_run(&o, master, &m->gen->user, &old);
-		free(l.v);
-		return true;
+		/* exit() from here: the master's memory is still held by the
+		 * frames below, as a leak checker sees it. */
+		exit(crewchild_run(&o, master, &m->gen->user, &old));
 	}
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	free(l.v);
@@ -376,13 +375,12 @@ member_fork(struct crew_member *m, int *status)
 		log_error("worker.fork", "error=\"%s\"", strerror(errno));
 		fd_close(&fds[0]);
 		timer_set(&m->retry, BACKOFF_MAX);
-		return false;
+		return;
 	}
 	m->pid = pid;
 	member_attach(m, fds[0]);
 	log_debug("worker.start", "worker=%u pid=%ld generation=%u", m->index,
 		  (long)pid, m->gen->number);
-	return false;
 }
 
 bool
@@ -391,15 +389,14 @@ crew_due(const struct crew *c)
 	return c->due;
 }
 
-bool
-crew_fork(struct crew *c, int *status)
+void
+crew_fork(struct crew *c)
 {
 	c->due = false;
 	for (struct crew_member *m = c->members; m != NULL; m = m->next)
 		if (m->state == MEMBER_WANTED && !timer_running(&m->retry) &&
-		    !c->draining && member_fork(m, status))
-			return true;
-	return false;
+		    !c->draining)
+			member_fork(m);
 }
 
 void

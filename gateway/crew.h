@@ -50,10 +50,9 @@ int crew_enter(struct crew *c, struct gw_conf *conf, unsigned n,
 const struct gw_conf *crew_conf(const struct crew *c); /* newest */
 
 /* Processes have to be forked (then loop_stop() was called): outside of the
- * loop the master calls crew_fork(). True in a child, when it has served and
- * is to return from main with *status. */
+ * loop the master calls crew_fork(), which returns in the master only. */
 bool crew_due(const struct crew *c);
-bool crew_fork(struct crew *c, int *status);
+void crew_fork(struct crew *c);
 /* After SIGCHLD. */
 void crew_reap(struct crew *c);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker process does between fork() and its end. */
+/* What a worker process does between fork() and exit(). */
 #ifndef SBX_GATEWAY_CREWCHILD_H
 #define SBX_GATEWAY_CREWCHILD_H
 

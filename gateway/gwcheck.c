@@ -81,13 +81,6 @@ derive(struct gw_conf *c, char **msg)
 	return 0;
 }
 
-static bool
-same_addr(const struct addr *a, const struct addr *b)
-{
-	return a->len == b->len && memcmp(&a->u, &b->u, a->len) == 0 &&
-	       (addr_is_unix(a) || addr_port(a) != 0);
-}
-
 static int
 check_listens(struct gw_conf *c, char **msg)
 {
@@ -98,10 +91,10 @@ check_listens(struct gw_conf *c, char **msg)
 		struct conf_at at = {"listen", listen_name(c, l), "address"};
 
 		open += !l->admin;
-		for (size_t k = 0; k < i; k++)
-			if (same_addr(&l->addr, &c->listens[k].addr))
-				return gwconf_bad(c, msg, &at,
-						  "%s is there twice", l->text);
+		if (l->twin != 0 &&
+		    (addr_is_unix(&l->addr) || addr_port(&l->addr) != 0))
+			return gwconf_bad(c, msg, &at, "%s is there twice",
+					  l->text);
 		if (l->proxy_protocol)
 			return gwconf_bad(
 			    c, msg, &at, "the PROXY protocol is not supported");

@@ -134,12 +134,24 @@ gwconf_parse_listen(struct strv text, struct gw_listen *l, const char **why)
 	return r;
 }
 
-struct gw_listen *
+bool
+gwconf_same_addr(const struct addr *a, const struct addr *b)
+{
+	return a->len == b->len && memcmp(&a->u, &b->u, a->len) == 0;
+}
+
+void
 gwconf_push_listen(struct gw_conf *c, const struct gw_listen *l)
 {
+	struct gw_listen *to;
+
 	c->listens = xreallocarray(c->listens, c->nlistens + 1, sizeof(*l));
-	c->listens[c->nlistens] = *l;
-	return &c->listens[c->nlistens++];
+	to = &c->listens[c->nlistens];
+	*to = *l;
+	to->twin = 0;
+	for (size_t i = 0; i < c->nlistens; i++)
+		to->twin += gwconf_same_addr(&c->listens[i].addr, &l->addr);
+	c->nlistens++;
 }
 
 int

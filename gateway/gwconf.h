@@ -29,7 +29,8 @@ struct port_range {
 
 struct gw_listen {
 	struct addr addr;
-	char *text; /* as written */
+	char *text;    /* as written */
+	unsigned twin; /* earlier ones with the same address (port 0) */
 	bool tls;
 	bool admin;
 	char *cert, *key;    /* NULL: the self-signed one in state_dir */
@@ -132,6 +133,7 @@ struct gw_conf *gwconf_new(void);
 int gwconf_finish(struct gw_conf *c, char **msg) SBX_MUST_CHECK;
 int gwconf_add_listen(struct gw_conf *c, struct strv text,
 		      char **msg) SBX_MUST_CHECK;
+bool gwconf_same_addr(const struct addr *a, const struct addr *b);
 /* "1024-65535,80" */
 int gwconf_parse_ports(struct strv s, struct port_range *r,
 		       size_t *n) SBX_MUST_CHECK;

@@ -62,8 +62,7 @@ int gwconf_bad(const struct gw_conf *c, char **msg, const struct conf_at *at,
 /* Fills *l from "https://…"; *why is static text. */
 int gwconf_parse_listen(struct strv text, struct gw_listen *l,
 			const char **why) SBX_MUST_CHECK;
-struct gw_listen *gwconf_push_listen(struct gw_conf *c,
-				     const struct gw_listen *l);
+void gwconf_push_listen(struct gw_conf *c, const struct gw_listen *l);
 void gwconf_clear_listen(struct gw_listen *l);
 void gwconf_clear_sandbox(struct gw_sandbox_conf *s);
 /* text NULL: keeps what is there; "off": none. */

@@ -583,17 +583,15 @@ begin(struct master *m, struct gw_conf *conf)
 	return 0;
 }
 
-/* True in a child. */
-static bool
+static void
 serve(struct master *m)
 {
-	for (;;) {
-		if (crew_due(m->crew) && crew_fork(m->crew, &m->status))
-			return true;
-		if (m->state == MASTER_ENDING)
-			return false;
+	while (m->state != MASTER_ENDING) {
+		if (crew_due(m->crew))
+			crew_fork(m->crew);
 		loop_run(m->loop);
 	}
+	/* What ends on its own (the agent) was waited for in the loop. */
 }
 
 int
@@ -615,10 +613,8 @@ master_run(const struct master_options *o)
 	make_parts(&m);
 	if (begin(&m, conf) != 0) {
 		m.status = 1;
-	} else if (serve(&m)) {
-		/* A worker's end: what is the master's stays untouched. */
-		return m.status;
 	} else {
+		serve(&m);
 		log_info("gateway.end", "status=%d", m.status);
 	}
 	free_parts(&m);

@@ -18,8 +18,7 @@ struct master_options {
 	bool single; /* --single-process */
 };
 
-/* Serves until told to stop; returns the exit status, in the master and in
- * every worker process that it forked on the way. */
+/* Serves until told to stop; returns the exit status. */
 int master_run(const struct master_options *o);
 
 #endif

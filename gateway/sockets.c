@@ -22,6 +22,7 @@
 
 struct sock {
 	struct addr wanted; /* as configured, port 0 and all */
+	unsigned twin;
 	struct addr actual;
 	int *fds;
 	unsigned n;
@@ -32,12 +33,6 @@ struct sockets {
 	size_t n;
 	bool reuseport;
 };
-
-static bool
-same(const struct addr *a, const struct addr *b)
-{
-	return a->len == b->len && memcmp(&a->u, &b->u, a->len) == 0;
-}
 
 struct sockets *
 sockets_new(bool reuseport)
@@ -71,11 +66,17 @@ sockets_free(struct sockets *s)
 	free(s);
 }
 
+static bool
+is_for(const struct sock *k, const struct gw_listen *l)
+{
+	return gwconf_same_addr(&k->wanted, &l->addr) && k->twin == l->twin;
+}
+
 static struct sock *
-find(struct sockets *s, const struct addr *a)
+find(struct sockets *s, const struct gw_listen *l)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (same(&s->v[i].wanted, a))
+		if (is_for(&s->v[i], l))
 			return &s->v[i];
 	return NULL;
 }
@@ -126,13 +127,14 @@ static int
 open_listener(struct sockets *s, const struct gw_listen *l, unsigned n)
 {
 	struct sock fresh = {0};
-	struct sock *k = find(s, &l->addr);
+	struct sock *k = find(s, l);
 	int r = 0;
 
 	if (addr_is_unix(&l->addr) || l->admin || !s->reuseport)
 		n = 1;
 	if (k == NULL) {
 		fresh.wanted = l->addr;
+		fresh.twin = l->twin;
 		k = &fresh;
 	} else if (addr_is_unix(&l->addr)) {
 		(void)chmod(l->addr.u.un.sun_path, l->mode);
@@ -194,8 +196,7 @@ sockets_prune(struct sockets *s, const struct gw_conf *conf)
 		bool wanted = false;
 
 		for (size_t j = 0; j < conf->nlistens; j++)
-			wanted = wanted ||
-				 same(&s->v[i].wanted, &conf->listens[j].addr);
+			wanted = wanted || is_for(&s->v[i], &conf->listens[j]);
 		if (wanted)
 			s->v[k++] = s->v[i];
 		else
@@ -208,7 +209,7 @@ void
 sockets_each(struct sockets *s, const struct gw_listen *l, unsigned index,
 	     unsigned n, void (*fn)(int fd, void *arg), void *arg)
 {
-	struct sock *k = find(s, &l->addr);
+	struct sock *k = find(s, l);
 
 	if (k == NULL)
 		return;
@@ -221,7 +222,7 @@ void
 sockets_text(struct sockets *s, const struct gw_listen *l, struct strbuf *out)
 {
 	char buf[ADDR_TEXT_MAX];
-	struct sock *k = find(s, &l->addr);
+	struct sock *k = find(s, l);
 	const struct addr *a = k != NULL ? &k->actual : &l->addr;
 
 	if (!addr_is_unix(a))

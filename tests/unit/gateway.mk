@@ -23,6 +23,12 @@ tests_unit_test_limits_SOURCES = tests/unit/test_limits.c
 tests_unit_test_limits_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_limits_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_owner
+TESTS += tests/unit/test_owner
+tests_unit_test_owner_SOURCES = tests/unit/test_owner.c
+tests_unit_test_owner_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_owner_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_readme
 TESTS += tests/unit/test_readme
 tests_unit_test_readme_SOURCES = tests/unit/test_readme.c
@@ -58,3 +64,9 @@ TESTS += tests/unit/test_tlskeys
 tests_unit_test_tlskeys_SOURCES = tests/unit/test_tlskeys.c
 tests_unit_test_tlskeys_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_tlskeys_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_tokens
+TESTS += tests/unit/test_tokens
+tests_unit_test_tokens_SOURCES = tests/unit/test_tokens.c
+tests_unit_test_tokens_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_tokens_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CMOCKA_LIBS)

@@ -99,6 +99,27 @@ in_use(void **state)
 	gwconf_free(d);
 }
 
+/* Two listeners that both let the kernel choose. */
+static void
+twins(void **state)
+{
+	struct gw_conf *c =
+	    conf_of("https://127.0.0.1:0", "http://127.0.0.1:0");
+	struct sockets *s = sockets_new(true);
+	struct strbuf a = {0}, b = {0};
+	char *msg = NULL;
+
+	(void)state;
+	assert_int_equal(sockets_open(s, c, 2, &msg), 0);
+	sockets_text(s, &c->listens[0], &a);
+	sockets_text(s, &c->listens[1], &b);
+	assert_string_not_equal(strrchr(a.s, ':'), strrchr(b.s, ':'));
+	strbuf_clear(&a);
+	strbuf_clear(&b);
+	sockets_free(s);
+	gwconf_free(c);
+}
+
 static void
 reload(void **state)
 {
@@ -135,6 +156,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(workers_share),
 	    cmocka_unit_test(in_use),
+	    cmocka_unit_test(twins),
 	    cmocka_unit_test(reload),
 	};
 

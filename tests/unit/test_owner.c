@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The owner of the route table: whatever is published makes a replica that
+ * equals the owner's table, also over reloads, tokens and a dead agent. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/token.h"
+#include "gateway/owner.h"
+#include "net/tlsctx.h"
+
+struct fixture {
+	struct owner *owner;
+	struct route_table *replica;
+	struct gw_conf *conf;
+	unsigned messages;
+};
+
+static void
+emit(struct strv msg, void *arg)
+{
+	struct fixture *f = arg;
+
+	f->messages++;
+	assert_int_equal(route_apply(f->replica, msg), 0);
+}
+
+static int
+setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+
+	f->owner = owner_new(emit, f);
+	f->replica = route_new();
+	f->conf = gwconf_new();
+	*state = f;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	owner_free(f->owner);
+	route_free(f->replica);
+	gwconf_free(f->conf);
+	free(f);
+	return 0;
+}
+
+static void
+add_conf(struct gw_conf *c, const char *name, const char *token)
+{
+	struct gw_sandbox_conf *s;
+
+	c->sandboxes =
+	    xreallocarray(c->sandboxes, c->nsandboxes + 1, sizeof(*s));
+	s = &c->sandboxes[c->nsandboxes++];
+	memset(s, 0, sizeof(*s));
+	s->name = xstrdup(name);
+	s->token = xstrdup(token);
+}
+
+static void
+assert_token(const struct route_sandbox *s, const char *token)
+{
+	uint8_t raw[32];
+
+	assert_non_null(s);
+	assert_true(s->has_token);
+	tls_sha256(token, strlen(token), raw);
+	assert_memory_equal(s->token_hash, raw, sizeof(raw));
+}
+
+static void
+configured(void **state)
+{
+	struct fixture *f = *state;
+	const struct route_sandbox *s;
+	uint64_t generation;
+
+	add_conf(f->conf, "", "one");
+	add_conf(f->conf, "web", "two");
+	owner_set_conf(f->owner, f->conf);
+	assert_token(route_lookup(f->replica, STRV("")), "one");
+	s = route_lookup(f->replica, STRV("web"));
+	assert_token(s, "two");
+	generation = s->generation;
+
+	/* Another secret: the same sandbox. */
+	mem_free_secret(f->conf->sandboxes[1].token);
+	f->conf->sandboxes[1].token = xstrdup("three");
+	owner_set_conf(f->owner, f->conf);
+	s = route_lookup(f->replica, STRV("web"));
+	assert_token(s, "three");
+	assert_int_equal(s->generation, generation);
+
+	/* Taken out, and put back: another one. */
+	free(f->conf->sandboxes[1].name);
+	f->conf->sandboxes[1].name = xstrdup("other");
+	owner_set_conf(f->owner, f->conf);
+	assert_true(route_lookup(f->replica, STRV("web"))->gone);
+	assert_false(route_lookup(f->replica, STRV("other"))->gone);
+	free(f->conf->sandboxes[1].name);
+	f->conf->sandboxes[1].name = xstrdup("web");
+	owner_set_conf(f->owner, f->conf);
+	s = route_lookup(f->replica, STRV("web"));
+	assert_false(s->gone);
+	assert_int_not_equal(s->generation, generation);
+}
+
+static void
+agent(void **state)
+{
+	struct fixture *f = *state;
+	const struct route_sandbox *s;
+
+	add_conf(f->conf, "web", "two");
+	owner_set_conf(f->owner, f->conf);
+	owner_agent(f->owner, "embedded", "unix:/a", "/c", NULL, "secret");
+	owner_add(f->owner, STRV("abc"), 7, "embedded", "team", STRV("tok"));
+	s = route_lookup(f->replica, STRV("abc"));
+	assert_token(s, "tok");
+	assert_string_equal(s->ns, "team");
+	assert_string_equal(s->agent->token, "secret");
+	/* An agent cannot take a configured name over. */
+	owner_add(f->owner, STRV("web"), 8, "embedded", NULL, STRV("evil"));
+	assert_token(route_lookup(f->replica, STRV("web")), "two");
+
+	owner_gone(f->owner, STRV("abc"), 7, STRV("idle"));
+	s = route_lookup(f->replica, STRV("abc"));
+	assert_true(s->gone);
+	assert_string_equal(s->gone_reason, "idle");
+	owner_add(f->owner, STRV("x"), 9, "embedded", NULL, STRV("a"));
+	owner_add(f->owner, STRV("y"), 10, "embedded", NULL, STRV("b"));
+	owner_agent_gone(f->owner, "embedded", "exited");
+	assert_true(route_lookup(f->replica, STRV("x"))->gone);
+	assert_true(route_lookup(f->replica, STRV("y"))->gone);
+	assert_false(route_lookup(f->replica, STRV("web"))->gone);
+}
+
+static void
+row(struct token_row *r, const char *hash, const char *name, const char *role)
+{
+	memset(r, 0, sizeof(*r));
+	strcpy(r->hash, hash);
+	strcpy(r->name, name);
+	strcpy(r->ns, name);
+	strcpy(r->role, role);
+}
+
+#define H1 "1111111111111111111111111111111111111111111111111111111111111111"
+#define H2 "2222222222222222222222222222222222222222222222222222222222222222"
+
+static const struct route_bearer *
+bearer(struct fixture *f, const char *hash)
+{
+	uint8_t raw[32];
+
+	assert_int_equal(token_hex_decode(strv_of(hash), raw, 32), 0);
+	return route_bearer(f->replica, raw);
+}
+
+static void
+tokens(void **state)
+{
+	struct fixture *f = *state;
+	struct token_row rows[2];
+	struct token_list l = {rows, 2};
+	unsigned before;
+
+	row(&rows[0], H1, "alice", "user");
+	row(&rows[1], H2, "bob", "admin");
+	owner_set_tokens(f->owner, &l);
+	assert_string_equal(bearer(f, H1)->name, "alice");
+	/* Nothing new: nothing is said. */
+	before = f->messages;
+	owner_set_tokens(f->owner, &l);
+	assert_int_equal(f->messages, before);
+
+	row(&rows[1], H2, "bob", "readonly");
+	rows[0] = rows[1];
+	l.n = 1;
+	owner_set_tokens(f->owner, &l);
+	assert_null(bearer(f, H1));
+	assert_string_equal(bearer(f, H2)->role, "readonly");
+	l.n = 0;
+	owner_set_tokens(f->owner, &l);
+	assert_null(bearer(f, H2));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(configured, setup, teardown),
+	    cmocka_unit_test_setup_teardown(agent, setup, teardown),
+	    cmocka_unit_test_setup_teardown(tokens, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
