@@ -2,4 +2,22 @@
 EXTRA_DIST += \
 	doc/BENCHMARKS.md \
 	doc/PROTOCOL.md \
-	doc/picture.svg
+	doc/picture.svg \
+	doc/sbx-gateway.8.scd \
+	doc/sbx-gateway.conf.5.scd
+
+# Manual pages are written in scdoc(5); a release carries the result.
+if HAVE_SCDOC
+dist_man_MANS += \
+	doc/sbx-gateway.8 \
+	doc/sbx-gateway.conf.5
+endif
+
+SCD = $(AM_V_GEN)$(MKDIR_P) doc && $(SCDOC) <$< >$@.tmp && mv $@.tmp $@
+
+doc/sbx-gateway.8: doc/sbx-gateway.8.scd
+	$(SCD)
+doc/sbx-gateway.conf.5: doc/sbx-gateway.conf.5.scd
+	$(SCD)
+
+MAINTAINERCLEANFILES = doc/sbx-gateway.8 doc/sbx-gateway.conf.5

@@ -17,6 +17,12 @@ tests_unit_test_gwconf_SOURCES = tests/unit/test_gwconf.c
 tests_unit_test_gwconf_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_gwconf_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_gwman
+TESTS += tests/unit/test_gwman
+tests_unit_test_gwman_SOURCES = tests/unit/test_gwman.c
+tests_unit_test_gwman_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_gwman_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_limits
 TESTS += tests/unit/test_limits
 tests_unit_test_limits_SOURCES = tests/unit/test_limits.c
