@@ -47,4 +47,6 @@ libnettls_a_SOURCES = \
 	net/tlsctx.h \
 	net/tlsctx_int.h \
 	net/tlsio.c \
-	net/tlsio.h
+	net/tlsio.h \
+	net/tlsmem.c \
+	net/tlsmem.h

@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "net/tlsmem.h"
 
 #define CERT_DAYS     825
 #define CERT_DAY_S    86400L
@@ -179,6 +180,7 @@ tlsctx_self_signed(const char *cert_path, const char *key_path,
 	X509 *x = NULL;
 	int r;
 
+	tlsmem_init();
 	if (access(cert_path, F_OK) == 0) {
 		*msg = xasprintf("%s: exists", cert_path);
 		return E_EXISTS;

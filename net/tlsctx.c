@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "net/tlsmem.h"
 
 #define TLS_NAME_MAX 253
 /* AES-128 first: a quarter cheaper than AES-256 and as good here. A client
@@ -395,6 +396,7 @@ tlsctx_new(size_t ngroups)
 {
 	struct tlsctx *t = xcalloc(1, sizeof(*t));
 
+	tlsmem_init();
 	t->refs = 1;
 	t->groups = xcalloc(ngroups, sizeof(*t->groups));
 	t->names = hash_new();
@@ -510,5 +512,6 @@ tlsctx_bio(struct tlsctx *t)
 void
 tls_sha256(const void *p, size_t n, uint8_t out[32])
 {
+	tlsmem_init();
 	(void)SHA256(p, n, out);
 }

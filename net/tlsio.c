@@ -175,15 +175,35 @@ tls_failed(struct tlsio *io)
 	return E_TLS;
 }
 
+/* A connection on which nothing was said yet costs no SSL object. */
+static void
+tls_start(struct tlsio *io)
+{
+	BIO *b = tls_bio_new(io);
+
+	if ((io->ssl = SSL_new(tlsctx_ssl(io->ctx))) == NULL)
+		log_fatal("tls.new", "reason=\"out of memory\"");
+	SSL_set_bio(io->ssl, b, b);
+}
+
 static int
 tls_handshake(void *ctx)
 {
 	struct tlsio *io = ctx;
 	int r;
 
+	if (io->ssl == NULL) {
+		/* The server's first step is not due to an event: the client
+		 * speaks first. */
+		if (!io->started) {
+			io->started = true;
+			return E_AGAIN;
+		}
+		tls_start(io);
+		SSL_set_accept_state(io->ssl);
+	}
 	if (!io->done) {
-		/* The first step is not due to an event: nothing to read. */
-		io->drained = !io->started;
+		io->drained = !io->started; /* the client's: nothing to read */
 		io->started = true;
 		ERR_clear_error();
 		r = SSL_do_handshake(io->ssl);
@@ -394,25 +414,17 @@ static struct tlsio *
 tls_new(struct stream *st, struct tlsctx *ctx)
 {
 	struct tlsio *io = xcalloc(1, sizeof(*io));
-	BIO *b;
 
 	io->ctx = tlsctx_ref(ctx);
 	io->low = stream_take_io(st, &io->low_ctx);
 	bufq_init(&io->wq, loop_bufpool(stream_loop(st)));
-	if ((io->ssl = SSL_new(tlsctx_ssl(ctx))) == NULL)
-		log_fatal("tls.new", "reason=\"out of memory\"");
-	b = tls_bio_new(io);
-	SSL_set_bio(io->ssl, b, b);
 	return io;
 }
 
 void
 tlsio_accept(struct stream *st, struct tlsctx *ctx)
 {
-	struct tlsio *io = tls_new(st, ctx);
-
-	SSL_set_accept_state(io->ssl);
-	stream_set_io(st, &tls_stream_io, io);
+	stream_set_io(st, &tls_stream_io, tls_new(st, ctx));
 }
 
 static void
@@ -438,6 +450,7 @@ tlsio_connect(struct stream *st, struct tlsctx *ctx, const char *host)
 	static const unsigned char alpn[] = "\x08http/1.1";
 	struct tlsio *io = tls_new(st, ctx);
 
+	tls_start(io);
 	SSL_set_connect_state(io->ssl);
 	(void)SSL_set_alpn_protos(io->ssl, alpn, sizeof(alpn) - 1);
 	tls_expect(io->ssl, host);
