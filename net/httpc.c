@@ -106,8 +106,7 @@ body_begin(struct httpc *c, const struct http_head *h)
 	c->keep = h->keep_alive;
 	c->kind = h->body;
 	c->left = h->body == BODY_LENGTH ? h->content_length : 0;
-	c->in_done = h->body == BODY_NONE ||
-		     (h->body == BODY_LENGTH && h->content_length == 0);
+	c->in_done = false; /* also without a body: the owner is told the end */
 	c->wait_since = 0;
 	timer_stop(&c->timer);
 	if (h->body == BODY_CHUNKED)
@@ -125,6 +124,8 @@ same_exchange(const struct httpc *c, unsigned serial)
 static const char *
 head_judge(struct httpc *c, struct http_head *h)
 {
+	if (http1_response_body(h, c->method) != 0)
+		return "a length where no body can be";
 	if (h->status == 101) {
 		if (!head_switches(c, h))
 			return "a 101 that was not asked for";
@@ -135,8 +136,6 @@ head_judge(struct httpc *c, struct http_head *h)
 	}
 	if (h->status < 200 && ++c->interim > INTERIM_MAX)
 		return "too many interim responses";
-	if (http1_response_body(h, c->method) != 0)
-		return "a length where no body can be";
 	if (h->status >= 200)
 		body_begin(c, h);
 	return NULL;
@@ -181,7 +180,7 @@ body_take(struct httpc *c)
 	size_t room = c->in.len < IN_LIMIT ? IN_LIMIT - c->in.len : 0;
 	size_t n = in->len < room ? in->len : room;
 
-	if (c->in_done)
+	if (c->in_done || c->kind == BODY_NONE)
 		return 0;
 	if (c->kind == BODY_CHUNKED)
 		return room > 0 ? chunk_decode(&c->dec, in, &c->in, room)
