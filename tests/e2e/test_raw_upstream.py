@@ -6,7 +6,7 @@ somebody else's request."""
 
 import pytest
 
-from support.http import Client
+from support.http import Client, Truncated
 from support.raw import OK, Backend, talk
 
 
@@ -158,7 +158,11 @@ def test_cut_body_never_looks_whole(shared, back, name, version):
                                          version.encode())
     with Client(shared.http) as c:
         c.send(data)
-        r = c.final_head()
+        try:
+            r = c.final_head()
+        except Truncated:  # a reset, before anything was read
+            assert version == "1.0"
+            return
         if r.status == 502:
             return
         assert r.status == 200
