@@ -41,6 +41,20 @@ tests_unit_test_http1_response_SOURCES = tests/unit/test_http1_response.c \
 tests_unit_test_http1_response_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_http1_response_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_httpd
+TESTS += tests/unit/test_httpd
+tests_unit_test_httpd_SOURCES = tests/unit/test_httpd.c $(NET_HELP) \
+	tests/unit/httpd_help.c tests/unit/httpd_help.h
+tests_unit_test_httpd_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_httpd_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_httpd_ends
+TESTS += tests/unit/test_httpd_ends
+tests_unit_test_httpd_ends_SOURCES = tests/unit/test_httpd_ends.c \
+	$(NET_HELP) tests/unit/httpd_help.c tests/unit/httpd_help.h
+tests_unit_test_httpd_ends_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_httpd_ends_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_listener
 TESTS += tests/unit/test_listener
 tests_unit_test_listener_SOURCES = tests/unit/test_listener.c $(NET_HELP)
