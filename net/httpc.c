@@ -106,7 +106,13 @@ body_begin(struct httpc *c, const struct http_head *h)
 	c->keep = h->keep_alive;
 	c->kind = h->body;
 	c->left = h->body == BODY_LENGTH ? h->content_length : 0;
+<<<<<<< HEAD
 	c->in_done = false; /* also without a body: the owner is told the end */
+=======
+	c->in_done = h->body == BODY_NONE ||
+		     (h->body == BODY_LENGTH && h->content_length == 0);
+	c->end_told = false;
+>>>>>>> d0d5e7d (net/httpc: tell the end of a response without a body; unit tests)
 	c->wait_since = 0;
 	timer_stop(&c->timer);
 	if (h->body == BODY_CHUNKED)
@@ -200,7 +206,6 @@ body_step(struct httpc *c)
 {
 	size_t before = c->in.len;
 	bool kick = c->kick && before > 0;
-	bool told = c->in_done;
 	unsigned serial = c->serial;
 	int r = body_take(c);
 
@@ -210,8 +215,9 @@ body_step(struct httpc *c)
 	}
 	c->kick = false;
 	c->in_done = r == 0;
-	if (c->in.len == before && !kick && (told || !c->in_done))
+	if (c->in.len == before && !kick && (c->end_told || !c->in_done))
 		return false;
+	c->end_told = c->in_done;
 	c->cbs->body(c, &c->in, c->in_done, c->arg);
 	return same_exchange(c, serial) && !c->in_done;
 }
@@ -413,7 +419,7 @@ static bool
 httpc_clean(const struct httpc *c)
 {
 	return c->pool != NULL && c->keep && c->err == 0 &&
-	       c->req == CREQ_DONE && c->res == CRES_BODY && c->in_done &&
+	       c->req == CREQ_DONE && c->res == CRES_BODY && c->end_told &&
 	       c->in.len == 0 && stream_input(c->st)->len == 0 &&
 	       stream_output(c->st)->len == 0 && !stream_eof(c->st);
 }

@@ -33,8 +33,9 @@ struct httpc {
 	bool keep;    /* the response lets the connection live on */
 	bool reading; /* inside the stream's readable callback */
 	bool in_done; /* the body is decoded to its end */
-	bool kick;    /* tell of what is in `in` once more */
-	int err;      /* the stream has failed: nothing more will come */
+	bool end_told;
+	bool kick; /* tell of what is in `in` once more */
+	int err;   /* the stream has failed: nothing more will come */
 	unsigned served;
 	unsigned interim;
 	unsigned serial; /* of the exchange */

@@ -41,12 +41,33 @@ tests_unit_test_http1_response_SOURCES = tests/unit/test_http1_response.c \
 tests_unit_test_http1_response_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_http1_response_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_httpc
+TESTS += tests/unit/test_httpc
+tests_unit_test_httpc_SOURCES = tests/unit/test_httpc.c $(NET_HELP) \
+	tests/unit/httpc_help.c tests/unit/httpc_help.h
+tests_unit_test_httpc_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_httpc_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_httpc_ends
+TESTS += tests/unit/test_httpc_ends
+tests_unit_test_httpc_ends_SOURCES = tests/unit/test_httpc_ends.c \
+	$(NET_HELP) tests/unit/httpc_help.c tests/unit/httpc_help.h
+tests_unit_test_httpc_ends_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_httpc_ends_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_httpd
 TESTS += tests/unit/test_httpd
 tests_unit_test_httpd_SOURCES = tests/unit/test_httpd.c $(NET_HELP) \
 	tests/unit/httpd_help.c tests/unit/httpd_help.h
 tests_unit_test_httpd_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_httpd_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_httpd_body
+TESTS += tests/unit/test_httpd_body
+tests_unit_test_httpd_body_SOURCES = tests/unit/test_httpd_body.c \
+	$(NET_HELP) tests/unit/httpd_help.c tests/unit/httpd_help.h
+tests_unit_test_httpd_body_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_httpd_body_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_httpd_ends
 TESTS += tests/unit/test_httpd_ends
