@@ -6,7 +6,7 @@ message for each request."""
 
 import pytest
 
-from support.http import Client
+from support.http import Client, chunk
 from support.raw import Backend, talk
 
 
@@ -427,16 +427,23 @@ BODIES = {
 }
 
 
+@pytest.mark.parametrize("step", [None, 13])
+@pytest.mark.parametrize("chunks", [None, 1, 10])
 @pytest.mark.parametrize("method", [b"POST", b"GET", b"OPTIONS", b"BREW"])
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_is_a_body(shared, back, name, method):
-    """Whatever stands in it, with whatever method."""
+def test_a_body_is_a_body(shared, back, name, method, chunks, step):
+    """Whatever stands in it, with whatever method and framing."""
     body = fill(BODIES[name], shared, back)
-    head = fill(POST.replace(b"POST", method), shared, back)
-    data = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    data = fill(POST.replace(b"POST", method), shared, back)
+    if chunks:
+        data += TE + b": chunked\r\n\r\n"
+        data += b"".join(chunk(body[i:i + chunks])
+                         for i in range(0, len(body), chunks)) + b"0\r\n\r\n"
+    else:
+        data += b"Content-Length: %d\r\n\r\n" % len(body) + body
     after = fill(b"GET @P/after HTTP/1.1\r\nHost: localhost\r\n@T\r\n\r\n",
                  shared, back)
-    t = talk(shared.http, data + after, 2)
+    t = talk(shared.http, data + after, 2, step)
     assert t.statuses == [200, 200]
     assert [m.target for m in back.messages] == [b"/", b"/after"]
     assert back.messages[0].body == body
@@ -514,3 +521,11 @@ def test_extra_crlf_between_requests_is_refused(shared, back):
     t = talk(shared.http, fill(numbered(1) + b"\r\n" + EVIL, shared, back))
     assert t.statuses == [200, 400] and t.closed
     assert len(back.messages) == 1
+
+
+def test_options_asterisk_stays_here(shared, back):
+    for fields in (b"@T\r\n", b""):
+        data = b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n" + fields + b"\r\n"
+        [r] = talk(shared.http, fill(data, shared, back), 1).responses
+        assert r.status >= 400 or r.status in (200, 204)
+    assert not back.conns

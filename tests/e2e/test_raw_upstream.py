@@ -229,6 +229,44 @@ def test_response_before_the_request_is_nobodys(shared):
                 assert c.response().body == b"ok"
 
 
+# --- sent once ----------------------------------------------------------------
+
+class Dies(Backend):
+    """Answers the first request of each connection, and closes instead of
+    answering the second: as if a kept connection had been given up."""
+
+    def answer(self, conn, message):
+        conn.seen = getattr(conn, "seen", 0) + 1
+        if conn.seen == 1:
+            return super().answer(conn, message)
+        with self.lock:
+            self.messages.append(message)
+        return False
+
+
+@pytest.mark.parametrize("method, fields, body", [
+    ("POST", [], b""), ("POST", ["Content-Length: 5"], b"hello"),
+    ("POST", ["Transfer-Encoding: chunked"], b"5\r\nhello\r\n0\r\n\r\n"),
+    ("PATCH", ["Content-Length: 5"], b"hello"), ("BREW", [], b"")])
+def test_unsafe_request_is_never_sent_twice(shared, method, fields, body):
+    with Dies(shared.proxy_dir) as back:
+        for i in range(6):
+            t = talk(shared.http, request(shared, back, f"/{i}", *fields,
+                                          method=method, body=body), 1)
+            assert t.statuses in ([200], [502])
+        targets = [m.target for m in back.messages]
+        assert len(targets) == len(set(targets))
+
+
+def test_safe_request_may_be_sent_again(shared):
+    with Dies(shared.proxy_dir) as back:
+        for i in range(6):
+            t = talk(shared.http, request(shared, back, f"/{i}"), 1)
+            assert t.statuses == [200]
+        targets = [m.target for m in back.messages]
+        assert all(targets.count(t) <= 2 for t in targets)
+
+
 GOOD_RESPONSES = {
     "no-reason": (b"HTTP/1.1 200\r\n" + CL + b"\r\nok", b"ok"),
     "odd-status": (b"HTTP/1.1 299 Hm\r\n" + CL + b"\r\nok", b"ok"),
