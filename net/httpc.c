@@ -106,13 +106,8 @@ body_begin(struct httpc *c, const struct http_head *h)
 	c->keep = h->keep_alive;
 	c->kind = h->body;
 	c->left = h->body == BODY_LENGTH ? h->content_length : 0;
-<<<<<<< HEAD
 	c->in_done = false; /* also without a body: the owner is told the end */
-=======
-	c->in_done = h->body == BODY_NONE ||
-		     (h->body == BODY_LENGTH && h->content_length == 0);
 	c->end_told = false;
->>>>>>> d0d5e7d (net/httpc: tell the end of a response without a body; unit tests)
 	c->wait_since = 0;
 	timer_stop(&c->timer);
 	if (h->body == BODY_CHUNKED)
