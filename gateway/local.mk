@@ -9,10 +9,14 @@ libgateway_a_SOURCES = \
 	gateway/admin.h \
 	gateway/agentctl.c \
 	gateway/agentctl.h \
+	gateway/auth.c \
+	gateway/auth.h \
 	gateway/broker.c \
 	gateway/broker.h \
 	gateway/certs.c \
 	gateway/certs.h \
+	gateway/connector.c \
+	gateway/connector.h \
 	gateway/crew.c \
 	gateway/crew.h \
 	gateway/crew_int.h \
@@ -21,7 +25,9 @@ libgateway_a_SOURCES = \
 	gateway/crewstats.c \
 	gateway/errpage.c \
 	gateway/errpage.h \
+	gateway/exchange.c \
 	gateway/exchange.h \
+	gateway/exchange_int.h \
 	gateway/forwarded.c \
 	gateway/forwarded.h \
 	gateway/gwcheck.c \
@@ -30,6 +36,8 @@ libgateway_a_SOURCES = \
 	gateway/gwconf_sec.h \
 	gateway/gwdump.c \
 	gateway/gwspec.c \
+	gateway/hub.c \
+	gateway/hub.h \
 	gateway/limits.c \
 	gateway/limits.h \
 	gateway/master.c \
@@ -40,6 +48,7 @@ libgateway_a_SOURCES = \
 	gateway/options.h \
 	gateway/owner.c \
 	gateway/owner.h \
+	gateway/proxy.c \
 	gateway/rewrite.c \
 	gateway/rewrite.h \
 	gateway/route.c \
@@ -58,7 +67,10 @@ libgateway_a_SOURCES = \
 	gateway/tokencmd.h \
 	gateway/tokens.c \
 	gateway/tokens.h \
+	gateway/tunnel.c \
 	gateway/watch.c \
 	gateway/watch.h \
 	gateway/worker.c \
-	gateway/worker.h
+	gateway/worker.h \
+	gateway/wsframe.c \
+	gateway/wsframe.h

@@ -5,6 +5,18 @@ tests_unit_test_accesslog_SOURCES = tests/unit/test_accesslog.c
 tests_unit_test_accesslog_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_accesslog_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_auth
+TESTS += tests/unit/test_auth
+tests_unit_test_auth_SOURCES = tests/unit/test_auth.c
+tests_unit_test_auth_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_auth_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_errpage
+TESTS += tests/unit/test_errpage
+tests_unit_test_errpage_SOURCES = tests/unit/test_errpage.c
+tests_unit_test_errpage_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_errpage_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_forwarded
 TESTS += tests/unit/test_forwarded
 tests_unit_test_forwarded_SOURCES = tests/unit/test_forwarded.c
@@ -76,3 +88,9 @@ TESTS += tests/unit/test_tokens
 tests_unit_test_tokens_SOURCES = tests/unit/test_tokens.c
 tests_unit_test_tokens_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_tokens_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_wsframe
+TESTS += tests/unit/test_wsframe
+tests_unit_test_wsframe_SOURCES = tests/unit/test_wsframe.c
+tests_unit_test_wsframe_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_wsframe_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CMOCKA_LIBS)

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tokens are compared as SHA-256 hashes, in constant time, against the
+ * operator's and the sandbox's (or against nothing, when there is none, at the
+ * same cost).
+ */
+#include "config.h"
+
+#include "gateway/auth.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/token.h"
+#include "gateway/gwconf.h"
+#include "gateway/route.h"
+#include "net/http1.h"
+#include "net/loop.h"
+#include "net/tlsctx.h"
+
+#define CRED_MAX 4096
+
+struct auth {
+	struct loop *loop;
+	struct route_table *routes;
+	struct hub *hub; /* NULL: none */
+	bool has_operator;
+	uint8_t operator_hash[TOKEN_HASH_LEN];
+	uint8_t nothing[TOKEN_HASH_LEN]; /* random: equals no hash */
+};
+
+struct auth *
+auth_new(struct loop *l, const struct gw_conf *conf, struct route_table *routes)
+{
+	struct auth *a = xcalloc(1, sizeof(*a));
+	const char *op = conf->operator_token;
+	char *msg = NULL;
+
+	a->loop = l;
+	a->routes = routes;
+	token_random(a->nothing, sizeof(a->nothing));
+	if (op != NULL && *op != '\0') {
+		a->has_operator = true;
+		tls_sha256(op, strlen(op), a->operator_hash);
+	} else {
+		token_random(a->operator_hash, sizeof(a->operator_hash));
+	}
+	if (hub_new(l, conf, &a->hub, &msg) != 0) {
+		/* Bearers of the token file still work; others get a 503. */
+		log_error("auth.hub", "err=%s", msg);
+		free(msg);
+	}
+	return a;
+}
+
+void
+auth_free(struct auth *a)
+{
+	if (a == NULL)
+		return;
+	hub_free(a->hub);
+	free(a);
+}
+
+void
+auth_read(const struct http_head *h, struct auth_req *q)
+{
+	struct strv v;
+
+	q->token = STRV_NULL;
+	q->bearer = STRV_NULL;
+	if (h->first[H_X_SANDBOX_TOKEN] != 0) {
+		v = http1_get(h, H_X_SANDBOX_TOKEN);
+		q->token = v;
+	}
+	if (h->first[H_AUTHORIZATION] != 0) {
+		v = http1_get(h, H_AUTHORIZATION);
+		if (v.len > 7 &&
+		    strv_eq_nocase((struct strv){v.p, 7}, STRV("Bearer ")))
+			q->bearer = strv_trim(strv_from(v, 7));
+	}
+}
+
+/* --- the cached decision ----------------------------------------------- */
+
+/* The credential that decides. p NULL: there is none. */
+static struct strv
+credential(const struct auth_req *q, bool *by_token)
+{
+	*by_token = q->token.p != NULL;
+	return *by_token ? q->token : q->bearer;
+}
+
+static bool
+cached(const struct auth *a, const struct auth_cache *c,
+       const struct auth_req *q, struct strv cred, bool by_token)
+{
+	if (c->version != route_version(a->routes) || c->need != q->need ||
+	    c->by_token != by_token || c->len != cred.len ||
+	    q->now_ms >= c->expires_ms)
+		return false;
+	if (q->need == AUTH_NEED_SANDBOX &&
+	    (c->sb == NULL || !strv_eq(strv_of(c->sb->id), q->id)))
+		return false;
+	return token_equal_raw(c->cred, cred.p, cred.len);
+}
+
+static void
+remember(const struct auth *a, struct auth_cache *c, const struct auth_req *q,
+	 const struct auth_who *who, struct route_sandbox *sb,
+	 uint64_t expires_ms)
+{
+	bool by_token;
+	struct strv cred = credential(q, &by_token);
+
+	c->version = 0;
+	if (cred.len > sizeof(c->cred))
+		return;
+	c->version = route_version(a->routes);
+	c->sb = sb;
+	c->expires_ms = expires_ms;
+	c->kind = (uint8_t)who->kind;
+	c->need = (uint8_t)q->need;
+	c->by_token = by_token;
+	c->len = (uint8_t)cred.len;
+	memcpy(c->name, who->name, sizeof(c->name));
+	memcpy(c->cred, cred.p, cred.len);
+}
+
+/* --- deciding ---------------------------------------------------------- */
+
+struct decision {
+	struct auth_who who;
+	struct route_sandbox *sb;
+	uint64_t expires_ms;
+	bool cacheable;
+};
+
+static void
+name_it(struct decision *d, enum auth_kind kind, const char *name)
+{
+	d->who.kind = kind;
+	(void)snprintf(d->who.name, sizeof(d->who.name), "%.19s", name);
+}
+
+/* By X-Sandbox-Token. Both comparisons are always made. */
+static enum auth_verdict
+decide_token(struct auth *a, const struct auth_req *q, struct decision *d)
+{
+	const uint8_t *want = a->nothing;
+	uint8_t hash[TOKEN_HASH_LEN];
+	bool is_operator, is_own;
+
+	tls_sha256(q->token.p, q->token.len, hash);
+	if (d->sb != NULL && d->sb->has_token)
+		want = d->sb->token_hash;
+	is_operator = token_equal_raw(a->operator_hash, hash, sizeof(hash));
+	is_own = token_equal_raw(want, hash, sizeof(hash));
+	d->who.by_token = true;
+	if (is_operator && a->has_operator) {
+		name_it(d, AUTH_OPERATOR, "operator");
+		return AUTH_OK;
+	}
+	if (is_own && want != a->nothing && q->need == AUTH_NEED_SANDBOX) {
+		name_it(d, AUTH_SANDBOX, "sandbox");
+		return AUTH_OK;
+	}
+	return AUTH_REFUSED;
+}
+
+static const char *
+namespace_of(const struct route_sandbox *sb)
+{
+	if (sb == NULL)
+		return NULL;
+	if (sb->ns != NULL)
+		return sb->ns;
+	return sb->agent != NULL ? sb->agent->ns : NULL;
+}
+
+/* A user of the token file. */
+static enum auth_verdict
+decide_bearer(const struct route_bearer *b, const struct auth_req *q,
+	      struct decision *d)
+{
+	const char *ns = namespace_of(d->sb);
+
+	name_it(d, AUTH_USER, b->name);
+	if (strcmp(b->role, "admin") == 0) {
+		d->who.kind = AUTH_ADMIN;
+		return AUTH_OK;
+	}
+	if (q->need == AUTH_NEED_OPERATOR || ns == NULL ||
+	    strcmp(ns, b->ns) != 0)
+		return AUTH_FORBIDDEN;
+	if (strcmp(b->role, "readonly") == 0) {
+		d->cacheable = false; /* the next one may be writing */
+		return q->writes ? AUTH_FORBIDDEN : AUTH_OK;
+	}
+	return strcmp(b->role, "user") == 0 ? AUTH_OK : AUTH_FORBIDDEN;
+}
+
+static enum auth_verdict
+decide_hub_user(const struct hub_user *u, const struct auth_req *q,
+		struct decision *d)
+{
+	const char *ns = namespace_of(d->sb);
+	unsigned i;
+
+	name_it(d, AUTH_USER, u->name);
+	d->expires_ms = u->expires_ms;
+	if (q->need == AUTH_NEED_OPERATOR || ns == NULL)
+		return AUTH_FORBIDDEN;
+	for (i = 0; i < u->nns; i++) {
+		if (strcmp(ns, u->ns[i]) == 0)
+			return AUTH_OK;
+	}
+	return AUTH_FORBIDDEN;
+}
+
+/* By Authorization: Bearer. */
+static enum auth_verdict
+decide_user(struct auth *a, const struct auth_req *q, struct decision *d)
+{
+	uint8_t hash[TOKEN_HASH_LEN];
+	const struct route_bearer *b;
+	const struct hub_user *u = NULL;
+
+	tls_sha256(q->bearer.p, q->bearer.len, hash);
+	if ((b = route_bearer(a->routes, hash)) != NULL)
+		return decide_bearer(b, q, d);
+	if (a->hub == NULL)
+		return AUTH_REFUSED;
+	switch (hub_look(a->hub, hash, &u)) {
+	case HUB_UNKNOWN:
+	case HUB_ASKING:
+		return AUTH_ASK_HUB;
+	case HUB_YES:
+		return decide_hub_user(u, q, d);
+	case HUB_NO:
+		return AUTH_REFUSED;
+	case HUB_DOWN:
+		break;
+	}
+	return AUTH_DOWN;
+}
+
+enum auth_verdict
+auth_check(struct auth *a, struct auth_cache *cache, const struct auth_req *q,
+	   struct auth_who *who, struct route_sandbox **sb)
+{
+	struct decision d = {.expires_ms = UINT64_MAX, .cacheable = true};
+	enum auth_verdict v;
+	bool by_token;
+	struct strv cred = credential(q, &by_token);
+
+	if (cred.p == NULL || !token_plausible(cred, CRED_MAX))
+		return AUTH_REFUSED;
+	if (cache->version != 0 && cached(a, cache, q, cred, by_token)) {
+		who->kind = (enum auth_kind)cache->kind;
+		who->by_token = by_token;
+		memcpy(who->name, cache->name, sizeof(who->name));
+		*sb = cache->sb;
+		return AUTH_OK;
+	}
+	if (q->need == AUTH_NEED_SANDBOX)
+		d.sb = route_lookup(a->routes, q->id);
+	v = by_token ? decide_token(a, q, &d) : decide_user(a, q, &d);
+	/* What was not found may be news that is still on its way. */
+	if (!q->synced &&
+	    (v == AUTH_REFUSED || v == AUTH_FORBIDDEN ||
+	     (v == AUTH_OK && d.sb == NULL && q->need == AUTH_NEED_SANDBOX)))
+		return AUTH_SYNC;
+	if (v != AUTH_OK)
+		return v;
+	*who = d.who;
+	*sb = d.sb;
+	if (d.cacheable)
+		remember(a, cache, q, &d.who, d.sb, d.expires_ms);
+	return AUTH_OK;
+}
+
+void
+auth_hub_wait(struct auth *a, const struct auth_req *q, struct hub_wait *wait,
+	      void (*fn)(void *arg), void *arg)
+{
+	uint8_t hash[TOKEN_HASH_LEN];
+
+	wait->fn = fn;
+	wait->arg = arg;
+	tls_sha256(q->bearer.p, q->bearer.len, hash);
+	hub_ask(a->hub, q->bearer, hash, wait);
+}

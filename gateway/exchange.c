@@ -1,0 +1,811 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request up to the point where it may go inside: what it is for
+ * (route), whether it may (auth), and every answer that is the gateway's own.
+ */
+#include "config.h"
+
+#include "gateway/exchange.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/token.h"
+#include "gateway/accesslog.h"
+#include "gateway/auth.h"
+#include "gateway/connector.h"
+#include "gateway/errpage.h"
+#include "gateway/exchange_int.h"
+#include "gateway/forwarded.h"
+#include "gateway/limits.h"
+#include "gateway/rewrite.h"
+#include "gateway/route.h"
+#include "gateway/worker.h"
+#include "net/addr.h"
+#include "net/httpc.h"
+#include "net/httpd.h"
+#include "net/stream.h"
+#include "net/tlsio.h"
+
+_Static_assert(sizeof(struct conn_state) <= HTTPD_CONN_SCRATCH,
+	       "a connection's state must fit its scratch memory");
+
+/* --- small facts ------------------------------------------------------- */
+
+uint64_t
+exchange_elapsed_us(const struct exchange *ex)
+{
+	return loop_clock_us() - httpd_started_us(ex->rq);
+}
+
+bool
+exchange_https(const struct exchange *ex)
+{
+	return ex->ls->tls != NULL;
+}
+
+struct strv
+exchange_host(const struct exchange *ex)
+{
+	return http1_get(httpd_head(ex->rq), H_HOST);
+}
+
+static struct conn_state *
+state_of(struct httpd_conn *c)
+{
+	return httpd_conn_scratch(c);
+}
+
+/* --- ending ------------------------------------------------------------ */
+
+void
+exchange_stop(struct exchange *ex)
+{
+	ex->state = EX_DONE;
+	if (ex->sync != NULL)
+		worker_sync_cancel(ex->sync);
+	ex->sync = NULL;
+	hub_wait_cancel(&ex->hub);
+	connector_cancel(&ex->dial);
+	proxy_stop(ex);
+}
+
+static void
+count_failure(struct stats *st, enum gw_error e)
+{
+	if (e == GE_UNAUTHORIZED || e == GE_FORBIDDEN)
+		st->rejected_auth++;
+	else if (e == GE_LIMIT)
+		st->rejected_limit++;
+	else if (errpage_status(e) >= 500)
+		st->upstream_failed++;
+}
+
+void
+exchange_fail(struct exchange *ex, enum gw_error e, const char *detail)
+{
+	const struct http_head *h = httpd_head(ex->rq);
+	struct errpage p = {.e = e,
+			    .detail = detail,
+			    .request_id = ex->id,
+			    .html = errpage_wants_html(h)};
+
+	exchange_stop(ex);
+	ex->error = e;
+	if (ex->close == NULL)
+		ex->close = "gateway";
+	count_failure(worker_stats(ex->path->w), e);
+	errpage_send(ex->rq, &p);
+}
+
+static const char *
+close_text(const struct exchange *ex, int err)
+{
+	switch (err) {
+	case 0:
+		return ex->close != NULL ? ex->close : "done";
+	case E_EOF:
+		return "client_fin";
+	case E_TIMEOUT:
+		return "client_timeout";
+	case E_PROTO:
+		return "client_proto";
+	case E_LIMIT:
+		return "limit";
+	case E_CANCELLED:
+		return ex->close != NULL ? ex->close : "gateway";
+	default:
+		return "client_rst";
+	}
+}
+
+void
+exchange_entry(struct exchange *ex, struct access_entry *e, char *peer)
+{
+	const struct http_head *h = httpd_head(ex->rq);
+	struct httpd_conn *c = httpd_req_conn(ex->rq);
+
+	memset(e, 0, sizeof(*e));
+	e->id = ex->id;
+	e->peer = strv_of(addr_ip_text(httpd_conn_peer(c), peer));
+	e->user = strv_of(ex->who.name);
+	e->method = http1_method(h);
+	e->target = http1_target(h);
+	e->proto = h->minor == 0 ? STRV("HTTP/1.0") : STRV("HTTP/1.1");
+	e->host = http1_get(h, H_HOST);
+	e->referer = http1_get(h, H_REFERER);
+	e->agent = http1_get(h, H_USER_AGENT);
+	e->status = httpd_status(ex->rq);
+	e->code = ex->error != GE_NONE ? errpage_code(ex->error) : NULL;
+	e->sandbox = ex->sb != NULL ? strv_of(ex->sb->id) : ex->m.id;
+	e->port = ex->m.port;
+	e->upstream = strv_of(ex->upstream);
+	e->reused = ex->reused;
+	e->retried = ex->retried;
+	e->tls = exchange_https(ex);
+	e->bytes_in = httpd_body_bytes(ex->rq);
+	e->bytes_out = httpd_sent(ex->rq);
+	e->queue_us = ex->queue_us;
+	e->connect_us = ex->connect_us;
+	e->first_us = ex->first_us;
+	e->total_us = exchange_elapsed_us(ex);
+}
+
+static void
+count_response(struct stats *st, unsigned status)
+{
+	if (status >= 500)
+		st->responses_5xx++;
+	else if (status >= 400)
+		st->responses_4xx++;
+	else if (status >= 300)
+		st->responses_3xx++;
+	else if (status >= 100)
+		st->responses_2xx++;
+}
+
+void
+exchange_closed(struct httpd_req *rq, int err, void *arg)
+{
+	struct exchange *ex = arg;
+	struct worker *w = ex->path->w;
+	struct conn_state *cs = state_of(httpd_req_conn(rq));
+	struct stats *st = worker_stats(w);
+
+	exchange_stop(ex);
+	st->requests_open--;
+	st->bytes_in += httpd_body_bytes(rq);
+	st->bytes_out += httpd_sent(rq);
+	count_response(st, httpd_status(rq));
+	/* A tunnel has its line when it ends. */
+	if (accesslog_on(worker_access_log(w)) && !cs->tunnel) {
+		char peer[ADDR_TEXT_MAX];
+		struct access_entry e;
+
+		exchange_entry(ex, &e, peer);
+		e.close = close_text(ex, err);
+		accesslog_write(worker_access_log(w), &e);
+	}
+	route_release(ex->sb);
+	ex->sb = NULL;
+}
+
+/* --- where it goes ----------------------------------------------------- */
+
+/* "/v1/sandboxes" and what is below. */
+static bool
+is_list(struct strv tail)
+{
+	const struct strv list = STRV("/v1/sandboxes");
+
+	if (!strv_starts(tail, list))
+		return false;
+	return tail.len == list.len || tail.p[list.len] == '/' ||
+	       tail.p[list.len] == '?';
+}
+
+/* "/v1/sandboxes" itself: creating, listing, deleting all of them. */
+static bool
+is_whole_list(struct strv tail)
+{
+	struct strv rest;
+
+	if (!is_list(tail))
+		return false;
+	rest = strv_from(tail, STRV("/v1/sandboxes").len);
+	if (rest.len > 0 && rest.p[0] == '/')
+		rest = strv_from(rest, 1);
+	return rest.len == 0 || rest.p[0] == '?';
+}
+
+/* "/v1/exec" of one sandbox, as an agent of many wants it. */
+static struct strv
+scoped_target(struct exchange *ex, const char *id, struct strv tail)
+{
+	struct strv rest = tail;
+	size_t n;
+	char *p;
+
+	if (!strv_starts(tail, STRV("/v1/")))
+		return tail;
+	rest = strv_from(tail, 4);
+	n = STRV("/v1/sandboxes/").len + strlen(id) + 1 + rest.len;
+	p = httpd_alloc(ex->rq, n + 1);
+	(void)snprintf(p, n + 1, "/v1/sandboxes/%s/%.*s", id, STRV_ARG(rest));
+	return (struct strv){p, n};
+}
+
+/* The default sandbox, if it has an agent to itself. */
+static const struct gw_sandbox_conf *
+default_with_agent(struct route_table *t)
+{
+	struct route_sandbox *sb = route_lookup(t, STRV_NULL);
+
+	if (sb == NULL || sb->conf == NULL || sb->conf->agent == NULL)
+		return NULL;
+	return sb->conf;
+}
+
+/* What must be open for the request, from the way it is routed. False: it
+ * contradicts itself. */
+static bool
+what_is_needed(struct exchange *ex)
+{
+	struct route_table *t = worker_routes(ex->path->w);
+	struct route_match *m = &ex->m;
+	struct auth_req *q = &ex->want;
+
+	if (m->label.len > 0 && route_agent(t, m->label) == NULL) {
+		/* a sandbox by name: the path may name no other */
+		if (m->id.len > 0 && !strv_eq_nocase(m->id, m->label))
+			return false;
+		m->id = m->label;
+	}
+	q->id = m->id;
+	q->need = AUTH_NEED_SANDBOX;
+	if (m->kind == ROUTE_API)
+		q->need = AUTH_NEED_OPERATOR;
+	else if (m->kind == ROUTE_AGENT &&
+		 (is_whole_list(m->tail) ||
+		  (m->id.len == 0 && default_with_agent(t) == NULL)))
+		q->need = AUTH_NEED_OPERATOR;
+	return true;
+}
+
+/* The agent whose HTTP serves this; false when there is none. */
+static bool
+find_agent(struct exchange *ex)
+{
+	struct route_table *t = worker_routes(ex->path->w);
+	const struct gw_sandbox_conf *conf;
+
+	if (ex->sb != NULL)
+		ex->agent = ex->sb->agent;
+	else if (ex->m.label.len > 0 && ex->m.id.len == 0)
+		ex->agent = route_agent(t, ex->m.label);
+	else
+		ex->agent = route_default_agent(t);
+	conf = ex->sb != NULL ? ex->sb->conf : NULL;
+	if (ex->sb == NULL && ex->agent == NULL)
+		conf = default_with_agent(t);
+	if (conf != NULL) {
+		ex->agent_http = conf->agent;
+		ex->agent_token = conf->agent_token;
+		return conf->agent != NULL;
+	}
+	if (ex->agent == NULL)
+		return false;
+	ex->agent_http = ex->agent->http;
+	ex->agent_token = ex->agent->token;
+	return true;
+}
+
+/* A request for an agent: everything but a port inside. */
+static void
+go_agent(struct exchange *ex)
+{
+	struct strv tail = ex->m.tail;
+
+	if (!route_plain_path(tail)) {
+		exchange_fail(ex, GE_BAD_REQUEST,
+			      "that path could be read in two ways");
+		return;
+	}
+	if (!find_agent(ex)) {
+		exchange_fail(ex,
+			      ex->sb == NULL && ex->m.id.len > 0
+				  ? GE_NO_SUCH_SANDBOX
+				  : GE_NO_ROUTE,
+			      NULL);
+		return;
+	}
+	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->conf == NULL &&
+	    !is_list(tail))
+		tail = scoped_target(ex, ex->sb->id, tail);
+	ex->target = tail;
+	proxy_start(ex);
+}
+
+/* A port: what the server inside gets as its target. */
+static void
+go_port(struct exchange *ex)
+{
+	struct strv tail = ex->m.tail, rest;
+	char *p;
+
+	if (ex->sb == NULL) {
+		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
+		return;
+	}
+	if (!connector_reaches(ex->sb)) {
+		/* through its agent, which proxies on */
+		if (!route_stays_below(tail)) {
+			exchange_fail(ex, GE_BAD_REQUEST,
+				      "dot segments cannot be sent on there");
+			return;
+		}
+		(void)find_agent(ex);
+		p = httpd_alloc(ex->rq, tail.len + 128);
+		tail.len = (size_t)snprintf(
+		    p, tail.len + 128, "/v1/sandboxes/%s/%s/%u%.*s", ex->sb->id,
+		    ex->m.keep_prefix ? "absproxy" : "proxy", ex->m.port,
+		    STRV_ARG(tail));
+		tail.p = p;
+	} else if (ex->m.keep_prefix) {
+		tail = http1_path(httpd_head(ex->rq));
+	} else if (tail.len == 0) {
+		tail = STRV("/");
+	} else if (tail.p[0] == '?') {
+		rest = tail;
+		p = httpd_alloc(ex->rq, rest.len + 1);
+		p[0] = '/';
+		memcpy(p + 1, rest.p, rest.len);
+		tail = (struct strv){p, rest.len + 1};
+	}
+	ex->target = tail;
+	proxy_start(ex);
+}
+
+/* --- authorised -------------------------------------------------------- */
+
+/* A page whose relative links would go wrong without the slash. */
+static void
+add_slash(struct exchange *ex)
+{
+	struct strbuf extra = {0};
+	struct strv prefix = ex->m.prefix, tail = ex->m.tail;
+
+	exchange_stop(ex);
+	strbuf_addf(&extra,
+		    "Location: %.*s/%.*s\r\nCache-Control: no-store\r\n",
+		    STRV_ARG(prefix), STRV_ARG(tail));
+	httpd_respond(ex->rq, 308, NULL, (struct strv){extra.s, extra.len},
+		      STRV_NULL);
+	strbuf_clear(&extra);
+}
+
+static bool
+is_gone(struct exchange *ex)
+{
+	const struct http_head *h = httpd_head(ex->rq);
+
+	if (ex->sb == NULL || !ex->sb->gone)
+		return false;
+	/* Deleting once more is the agent's to answer. */
+	return !(ex->m.kind == ROUTE_AGENT && h->method == M_DELETE &&
+		 ex->who.kind >= AUTH_ADMIN);
+}
+
+static void
+authorised(struct exchange *ex, struct route_sandbox *sb)
+{
+	const struct gw_conf *conf = worker_conf(ex->path->w);
+	uint64_t most = conf->limits.conns_per_sandbox;
+
+	ex->queue_us = exchange_elapsed_us(ex);
+	if (sb != NULL) {
+		bool full = most != 0 && sb->conns >= most;
+
+		route_hold(sb);
+		ex->sb = sb;
+		if (full) {
+			exchange_fail(ex, GE_LIMIT, NULL);
+			return;
+		}
+	}
+	if (is_gone(ex)) {
+		exchange_fail(ex, GE_SANDBOX_STOPPED, ex->sb->gone_reason);
+		return;
+	}
+	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->agent != NULL &&
+	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->id)) &&
+	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->agent->name))) {
+		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
+		return;
+	}
+	if (ex->m.kind == ROUTE_API)
+		exchange_fail(ex, GE_NO_ROUTE, NULL);
+	else if (ex->m.kind == ROUTE_AGENT)
+		go_agent(ex);
+	else if (ex->m.no_slash && !ex->m.keep_prefix &&
+		 rewrite_is_navigation(httpd_head(ex->rq)))
+		add_slash(ex);
+	else
+		go_port(ex);
+}
+
+static void authorise(struct exchange *ex);
+
+static void
+synced_cb(int err, void *arg)
+{
+	struct exchange *ex = arg;
+
+	(void)err; /* late or not: now it is decided */
+	ex->sync = NULL;
+	ex->want.synced = true;
+	authorise(ex);
+}
+
+static void
+hub_cb(void *arg)
+{
+	authorise(arg);
+}
+
+/* Decides, or finds out what it takes to decide. */
+static void
+authorise(struct exchange *ex)
+{
+	struct worker *w = ex->path->w;
+	struct conn_state *cs = state_of(httpd_req_conn(ex->rq));
+	struct route_sandbox *sb = NULL;
+
+	ex->want.now_ms = loop_now_ms(worker_loop(w));
+	switch (
+	    auth_check(worker_auth(w), &cs->auth, &ex->want, &ex->who, &sb)) {
+	case AUTH_OK:
+		authorised(ex, sb);
+		return;
+	case AUTH_REFUSED:
+		exchange_fail(ex, GE_UNAUTHORIZED, NULL);
+		return;
+	case AUTH_FORBIDDEN:
+		exchange_fail(ex, GE_FORBIDDEN, NULL);
+		return;
+	case AUTH_SYNC:
+		ex->sync = worker_sync(w, synced_cb, ex);
+		return;
+	case AUTH_ASK_HUB:
+		if (ex->asked_hub)
+			break;
+		ex->asked_hub = true;
+		auth_hub_wait(worker_auth(w), &ex->want, &ex->hub, hub_cb, ex);
+		return;
+	case AUTH_DOWN:
+		break;
+	}
+	exchange_fail(ex, GE_AUTH_UNAVAILABLE, NULL);
+}
+
+/* --- arrival ----------------------------------------------------------- */
+
+/* Writes "<prefix><seq>" in hex; a peer that we trust brings its own. */
+static void
+give_id(struct exchange *ex)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint64_t seq = ex->path->seq++;
+	size_t n = strlen(ex->path->id_prefix);
+	int shift;
+
+	if (ex->trusted) {
+		ex->id = forwarded_id(httpd_head(ex->rq));
+		if (ex->id.len > 0)
+			return;
+	}
+	memcpy(ex->id_own, ex->path->id_prefix, n);
+	for (shift = 28; shift >= 0; shift -= 4)
+		ex->id_own[n++] = digits[(seq >> shift) & 15];
+	ex->id = (struct strv){ex->id_own, n};
+}
+
+/* Requests in absolute-form name us twice; both must be the same. */
+static bool
+authority_ok(const struct http_head *h)
+{
+	return !h->absolute ||
+	       strv_eq_nocase(http1_authority(h), http1_get(h, H_HOST));
+}
+
+static void
+answer_health(struct exchange *ex)
+{
+	const struct http_head *h = httpd_head(ex->rq);
+
+	exchange_stop(ex);
+	if (h->method != M_GET && h->method != M_HEAD) {
+		httpd_respond(ex->rq, 405, "application/json",
+			      STRV("Allow: GET, HEAD\r\n"
+				   "Cache-Control: no-store\r\n"),
+			      STRV("{\"error\":\"only GET\","
+				   "\"code\":\"bad_request\"}\n"));
+		return;
+	}
+	httpd_respond(ex->rq, 200, "application/json",
+		      STRV("Cache-Control: no-store\r\n"),
+		      STRV("{\"status\":\"ok\"}\n"));
+}
+
+/* A plain listener that only sends people to the encrypted one. */
+static bool
+answer_redirect(struct exchange *ex)
+{
+	const char *to = ex->ls->conf->redirect;
+	struct strv path = http1_path(httpd_head(ex->rq));
+	struct strbuf extra = {0};
+
+	if (to == NULL || path.len == 0 || path.p[0] != '/')
+		return false;
+	exchange_stop(ex);
+	strbuf_addf(&extra, "Location: %s%.*s\r\n", to, STRV_ARG(path));
+	httpd_respond(ex->rq, 308, NULL, (struct strv){extra.s, extra.len},
+		      STRV_NULL);
+	strbuf_clear(&extra);
+	return true;
+}
+
+static const struct httpd_req_cbs waiting_cbs = {.closed = exchange_closed};
+
+static struct exchange *
+exchange_begin(struct httpd_req *rq, struct worker *w)
+{
+	const struct gw_conf *conf = worker_conf(w);
+	struct httpd_conn *c = httpd_req_conn(rq);
+	struct exchange *ex = httpd_alloc(rq, sizeof(*ex));
+	struct stats *st = worker_stats(w);
+
+	memset(ex, 0, sizeof(*ex));
+	ex->path = worker_parts(w)->path;
+	ex->rq = rq;
+	ex->ls = httpd_conn_tag(c);
+	ex->queue_us = ex->connect_us = ex->first_us = ACCESS_NO_TIME;
+	ex->trusted =
+	    conf->ntrusted > 0 &&
+	    forwarded_trusts(conf->trusted, conf->ntrusted, httpd_conn_peer(c));
+	st->requests_total++;
+	st->requests_open++;
+	give_id(ex);
+	httpd_set_cbs(rq, &waiting_cbs, ex);
+	return ex;
+}
+
+static void
+count_handshake(struct worker *w, struct httpd_conn *c)
+{
+	struct conn_state *cs = state_of(c);
+	struct stats *st = worker_stats(w);
+	struct stream *stream = httpd_conn_stream(c);
+	struct tls_info info;
+
+	if (cs->counted || stream == NULL || !tlsio_info(stream, &info))
+		return;
+	cs->counted = true;
+	if (info.resumed)
+		st->handshakes_resumed++;
+	else
+		st->handshakes_full++;
+}
+
+static void
+request_cb(struct httpd_req *rq, void *arg)
+{
+	struct worker *w = arg;
+	struct exchange *ex = exchange_begin(rq, w);
+	const struct http_head *h = httpd_head(rq);
+
+	count_handshake(w, httpd_req_conn(rq));
+	route_match(worker_conf(w), http1_get(h, H_HOST), http1_path(h),
+		    &ex->m);
+	if (!authority_ok(h)) {
+		exchange_fail(ex, GE_BAD_REQUEST, "Host and target disagree");
+		return;
+	}
+	if (ex->m.kind == ROUTE_HEALTH) {
+		answer_health(ex);
+		return;
+	}
+	if (ex->ls->conf->redirect != NULL && answer_redirect(ex))
+		return;
+	if (ex->m.kind == ROUTE_BAD) {
+		exchange_fail(ex, GE_BAD_REQUEST, ex->m.why);
+	} else if (ex->m.kind == ROUTE_NONE) {
+		exchange_fail(ex, GE_NO_ROUTE, NULL);
+	} else if (!what_is_needed(ex)) {
+		exchange_fail(ex, GE_BAD_REQUEST,
+			      "the path names another sandbox");
+	} else {
+		auth_read(h, &ex->want);
+		ex->want.writes = (h->method != M_GET && h->method != M_HEAD &&
+				   h->method != M_OPTIONS) ||
+				  h->wants_upgrade;
+		authorise(ex);
+	}
+}
+
+static bool
+refused_cb(struct httpd_conn *c, unsigned status, const char *what, void *arg)
+{
+	struct worker *w = arg;
+
+	worker_stats(w)->rejected_malformed++;
+	log_debug("request.refused", "cid=%" PRIu64 " status=%u why=%s",
+		  httpd_conn_id(c), status, what);
+	errpage_refuse(c, status, what);
+	return true;
+}
+
+static void
+conn_closed_cb(struct httpd_conn *c, void *arg)
+{
+	struct worker *w = arg;
+	struct conn_state *cs = state_of(c);
+
+	/* Its stream is gone: without a request, count it as failed. */
+	if (!cs->counted && ((struct worker_listener *)httpd_conn_tag(c))->tls)
+		worker_stats(w)->handshakes_failed++;
+	mem_secure_zero(&cs->auth, sizeof(cs->auth));
+	if (cs->tunnel)
+		return; /* it is still open */
+	worker_stats(w)->conns_open--;
+	limits_close(worker_limits(w), httpd_conn_peer(c));
+}
+
+void
+exchange_accept(struct worker *w, const struct worker_listener *ls, int fd,
+		const struct addr *peer)
+{
+	const struct gw_conf *conf = worker_conf(w);
+	struct limits *l = worker_limits(w);
+	struct stream *st;
+
+	if (!limits_open(l, peer)) {
+		worker_stats(w)->conns_refused++;
+		(void)close(fd);
+		return;
+	}
+	if (ls->tls != NULL &&
+	    !limits_handshake(l, loop_now_ms(worker_loop(w)))) {
+		worker_stats(w)->conns_refused++;
+		limits_close(l, peer);
+		(void)close(fd);
+		return;
+	}
+	worker_stats(w)->conns_total++;
+	worker_stats(w)->conns_open++;
+	st = stream_take_fd(worker_loop(w), fd, NULL, NULL);
+	stream_set_high(st, conf->limits.buffer);
+	if (ls->tls != NULL)
+		tlsio_accept(st, ls->tls);
+	/* the tag is only read */
+	(void)httpd_serve(worker_httpd(w), st, peer, (void *)(uintptr_t)ls);
+}
+
+/* --- life -------------------------------------------------------------- */
+
+static void
+open_log(struct worker *w, struct worker_parts *parts)
+{
+	const struct gw_conf *conf = worker_conf(w);
+	int r;
+
+	r = accesslog_open(worker_loop(w), conf->access, conf->access_file,
+			   &parts->access_log);
+	if (r == 0)
+		return;
+	log_error("access.open", "path=%s err=%s", conf->access_file,
+		  err_text(r));
+	r = accesslog_open(worker_loop(w), ACCESS_OFF, NULL,
+			   &parts->access_log);
+	assert(r == 0);
+}
+
+struct httpd *
+exchange_httpd_new(struct worker *w)
+{
+	static const struct httpd_handler handler = {.request = request_cb,
+						     .refused = refused_cb,
+						     .conn_closed =
+							 conn_closed_cb};
+	const struct gw_conf *conf = worker_conf(w);
+	struct worker_parts *parts = worker_parts(w);
+	struct path *p = xcalloc(1, sizeof(*p));
+	struct httpc_pool_options po = {.idle_ms = conf->t.upstream_idle,
+					.max_idle = 512,
+					.max_per_key = 32};
+	struct httpd_options o = {.head_ms = conf->t.head,
+				  .idle_ms = conf->t.idle,
+				  .handshake_ms = conf->t.handshake,
+				  .body_ms = conf->t.body,
+				  .write_ms = conf->t.write,
+				  .linger_ms = conf->t.linger,
+				  .max_body = conf->limits.body};
+
+	p->w = w;
+	token_hex(p->id_prefix, 6);
+	parts->path = p;
+	parts->pool = httpc_pool_new(worker_loop(w), &po);
+	parts->limits = limits_new(&conf->limits);
+	parts->auth = auth_new(worker_loop(w), conf, worker_routes(w));
+	parts->connector = connector_new(w);
+	open_log(w, parts);
+	p->s = httpd_new(worker_loop(w), &o, &handler, w);
+	return p->s;
+}
+
+void
+exchange_httpd_free(struct worker *w, struct httpd *s)
+{
+	struct worker_parts *parts = worker_parts(w);
+
+	tunnel_close_all(parts->path);
+	httpd_close_all(s);
+	httpd_free(s);
+	connector_free(parts->connector);
+	auth_free(parts->auth);
+	httpc_pool_free(parts->pool);
+	limits_free(parts->limits);
+	accesslog_free(parts->access_log);
+	free(parts->path);
+	memset(parts, 0, sizeof(*parts));
+}
+
+size_t
+exchange_count(struct worker *w)
+{
+	return limits_count(worker_limits(w));
+}
+
+void
+exchange_drain(struct worker *w)
+{
+	httpd_drain(worker_httpd(w));
+}
+
+void
+exchange_close_all(struct worker *w)
+{
+	tunnel_drain(worker_parts(w)->path);
+	httpd_close_all(worker_httpd(w));
+}
+
+void
+exchange_connected(struct worker *w, struct strv msg, int fd)
+{
+	connector_message(worker_connector(w), msg, fd);
+}
+
+void
+exchange_gone(struct worker *w, struct strv id, uint64_t generation)
+{
+	char key[SANDBOX_ID_MAX + 24];
+	int n;
+
+	n = snprintf(key, sizeof(key), "%.*s/%" PRIu64 "/", STRV_ARG(id),
+		     generation);
+	httpc_pool_flush(worker_pool(w), (struct strv){key, (size_t)n});
+	tunnel_close_gone(worker_parts(w)->path, id, generation);
+}
+
+void
+exchange_reopen_logs(struct worker *w)
+{
+	accesslog_reopen(worker_access_log(w));
+}

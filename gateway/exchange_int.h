@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What exchange.c (arrival, authorisation, errors, log), proxy.c (upstream and
+ * the two messages) and tunnel.c (after a 101) share; private to them.
+ *
+ * An exchange is in one state:
+ *   AUTH     waits for the table or the hub
+ *   CONNECT  waits for a connection
+ *   PROXY    the request is on its way, the response awaited or flowing
+ *   DONE     answered (by us or to the end), or given up; only `closed` is left
+ */
+#ifndef SBX_GATEWAY_EXCHANGE_INT_H
+#define SBX_GATEWAY_EXCHANGE_INT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gateway/auth.h"
+#include "gateway/connector.h"
+#include "gateway/errpage.h"
+#include "gateway/exchange.h"
+#include "gateway/hub.h"
+#include "gateway/rewrite.h"
+#include "gateway/route.h"
+#include "gateway/worker.h"
+#include "net/http1.h"
+#include "net/loop.h"
+
+struct httpc;
+struct httpd;
+struct httpd_conn;
+struct httpd_req;
+struct stream;
+struct tunnel;
+
+/* exchange.c's own, one a worker. */
+struct path {
+	struct worker *w;
+	struct httpd *s;
+	char id_prefix[16];
+	uint64_t seq;
+	struct tunnel *tunnels;
+};
+
+/* In a connection's scratch memory. */
+struct conn_state {
+	struct auth_cache auth;
+	bool tunnel;  /* its stream went to a tunnel, its count too */
+	bool counted; /* its handshake is in the statistics */
+};
+
+enum exchange_state { EX_AUTH, EX_CONNECT, EX_PROXY, EX_DONE };
+
+struct exchange {
+	struct path *path;
+	struct httpd_req *rq;
+	const struct worker_listener *ls;
+	enum exchange_state state;
+	struct route_match m;
+	struct auth_req want;
+	struct auth_who who;
+	struct route_sandbox *sb;  /* held; NULL: none is meant */
+	struct route_agent *agent; /* whose HTTP is meant; NULL: a port */
+	const char *agent_http;
+	const char *agent_token; /* what it wants, NULL: nothing */
+	struct strv target;      /* for the inner server */
+	bool trusted;            /* the peer's forwarding fields are kept */
+	bool asked_hub;
+
+	struct worker_wait *sync;
+	struct hub_wait hub;
+	struct connect_req dial;
+	struct httpc *up;
+	struct task flush;   /* a head that no body followed in its batch */
+	struct strv upgrade; /* the protocol asked for, as it goes on */
+	bool body_taken;     /* bytes of the request body went on */
+	bool request_ended;
+	bool reused, retried;
+	bool response_begun;
+
+	enum gw_error error;
+	const char *close; /* why it ended, when not by the client */
+	char id_own[32];
+	struct strv id;
+	uint64_t queue_us, connect_us, first_us;
+	char upstream[128]; /* "": not sought */
+};
+
+/* Answers with an error; ends the exchange's other activities. */
+void exchange_fail(struct exchange *ex, enum gw_error e, const char *detail);
+/* httpd's `closed`, for whatever callbacks are set. */
+void exchange_closed(struct httpd_req *rq, int err, void *arg);
+/* Stops waiting for anything and lets go of the upstream. */
+void exchange_stop(struct exchange *ex);
+uint64_t exchange_elapsed_us(const struct exchange *ex);
+bool exchange_https(const struct exchange *ex);
+struct strv exchange_host(const struct exchange *ex);
+
+/* --- access log entry: filled from an exchange (tunnel.c keeps copies) --- */
+struct access_entry;
+void exchange_entry(struct exchange *ex, struct access_entry *e, char *peer);
+
+/* proxy.c: the request is authorised, its target is known. */
+void proxy_start(struct exchange *ex);
+/* The client went away, or the exchange ends otherwise. */
+void proxy_stop(struct exchange *ex);
+
+/* Writes a response's fields for the client. */
+void proxy_put_response(struct exchange *ex, const struct http_head *h,
+			struct http_writer *w);
+
+/* tunnel.c: takes both streams. */
+void tunnel_start(struct exchange *ex, const struct http_head *h);
+void tunnel_close_gone(struct path *p, struct strv id, uint64_t generation);
+/* Says goodbye where the framing allows, soon. */
+void tunnel_drain(struct path *p);
+void tunnel_close_all(struct path *p); /* now */
+
+#endif
