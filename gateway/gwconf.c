@@ -51,7 +51,7 @@ gwconf_bad(const struct gw_conf *c, char **msg, const struct conf_at *at,
 int
 gwconf_parse_ports(struct strv s, struct port_range *r, size_t *n)
 {
-	struct port_range out[PORT_RANGES_MAX];
+	struct port_range out[PORT_RANGES_MAX] = {{0}};
 	struct strv part, lo;
 	uint64_t a, b;
 	size_t k = 0;
@@ -113,7 +113,7 @@ parse_host_port(struct strv s, struct addr *a)
 int
 gwconf_parse_listen(struct strv text, struct gw_listen *l, const char **why)
 {
-	struct strv rest = text;
+	struct strv rest;
 	int r;
 
 	l->mode = 0660;

@@ -394,6 +394,7 @@ exchange_eof(struct httpd_conn *c)
 {
 	struct httpd_req *rq = c->rq;
 
+	assert(rq != NULL);
 	if (!stream_eof(c->st) || rq->over_told || !c->body.done ||
 	    rq->resp == RESP_DONE || rq->cbs->peer_eof == NULL)
 		return false;
@@ -405,6 +406,7 @@ exchange_eof(struct httpd_conn *c)
 static bool
 exchange_step(struct httpd_conn *c)
 {
+	assert(c->rq != NULL);
 	if (httpd_req_read(c->rq) || exchange_eof(c))
 		return true;
 	httpd_conn_flush(c);

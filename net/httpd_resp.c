@@ -306,8 +306,8 @@ httpd_respond(struct httpd_req *rq, unsigned status, const char *type,
 		if (!resp_alive(rq))
 			return;
 		/* Too much, or not fit to be sent: our own fault. */
-		w = httpd_begin(rq, 500, STRV("Internal Server Error"),
-				BODY_NONE, 0, OWN_ROOM);
+		(void)httpd_begin(rq, 500, STRV("Internal Server Error"),
+				  BODY_NONE, 0, OWN_ROOM);
 		if (httpd_end_head(rq) != 0) {
 			httpd_conn_abort(rq->c, E_INVALID);
 			return;

@@ -16,7 +16,7 @@ PKG_TEST=(libcmocka-dev python3-pytest python3-pytest-xdist
 	python3-websockets wrk openssl chromium)
 # Analysis and release checks.
 PKG_LINT=(clang clang-format clang-tidy libclang-rt-14-dev llvm cppcheck
-	valgrind shellcheck xz-utils)
+	valgrind shellcheck scdoc xz-utils)
 
 say() {
 	printf '%s\n' "$*"
