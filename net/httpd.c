@@ -18,7 +18,8 @@
 #include "base/mem.h"
 
 #ifdef SBX_SANITIZE
-#define BLOCKS_KEPT 0 /* let the sanitizer see every use after free */
+#define BLOCKS_KEPT      0    /* let the sanitizer see every use after free */
+#define FIRST_REQUEST_MS 1000 /* when draining */
 #else
 #define BLOCKS_KEPT 64
 #endif
@@ -72,6 +73,12 @@ httpd_count(const struct httpd *s)
 }
 
 void
+httpd_retire(struct httpd *s)
+{
+	s->draining = true;
+}
+
+void
 httpd_drain(struct httpd *s)
 {
 	struct httpd_conn *c, *next;
@@ -79,7 +86,11 @@ httpd_drain(struct httpd *s)
 	s->draining = true;
 	for (c = s->conns; c != NULL; c = next) {
 		next = c->next;
-		if (c->state == CONN_WAIT)
+		if (c->state != CONN_WAIT)
+			continue;
+		if (c->nreq == 0) /* it has only just come */
+			timer_set(&c->timer, FIRST_REQUEST_MS);
+		else
 			httpd_conn_end(c, 0, HOW_FINISH);
 	}
 }
@@ -162,7 +173,7 @@ block_new(struct httpd *s, size_t size)
 static void
 block_free(struct httpd *s, struct httpd_block *b)
 {
-	if (b->size != HTTPD_BLOCK_SIZE || s->nfree >= BLOCKS_KEPT) {
+	if (b->size != HTTPD_BLOCK_SIZE || s->nfree + 1 > BLOCKS_KEPT) {
 		free(b);
 		return;
 	}

@@ -96,8 +96,12 @@ struct httpd *httpd_new(struct loop *l, const struct httpd_options *o,
 /* Closes what is open; not from a callback. NULL is fine. */
 void httpd_free(struct httpd *s);
 size_t httpd_count(const struct httpd *s); /* open connections */
-/* No new requests: idle connections close now, busy ones after their current
- * response (which says Connection: close). */
+/* Every connection ends with its next response, which says Connection: close.
+ * Idle ones may still send the request for it, within idle_ms: nobody who
+ * writes at this moment finds a closed door. */
+void httpd_retire(struct httpd *s);
+/* The same in a hurry: idle connections close now, those that have not sent
+ * anything yet have a second for their first request. */
 void httpd_drain(struct httpd *s);
 void httpd_close_all(struct httpd *s);
 /* Calls fn for each connection (for a state dump). */

@@ -467,6 +467,42 @@ test_drain(void **state)
 	(void)close(idle);
 }
 
+/* Who has only just come is served once. */
+static void
+test_drain_first_request(void **state)
+{
+	struct web *w = *state;
+	struct answer a;
+
+	httpd_drain(w->s);
+	web_send(w, GET("/"));
+	web_read(w, M_GET, &a);
+	assert_true(a.close);
+	assert_int_equal(a.status, 200);
+	answer_clear(&a);
+	web_expect_end(w);
+}
+
+/* An idle connection is not cut, it ends with its next response. */
+static void
+test_retire(void **state)
+{
+	struct web *w = *state;
+	struct answer a;
+
+	web_send(w, GET("/"));
+	web_read(w, M_GET, &a);
+	assert_false(a.close);
+	answer_clear(&a);
+	httpd_retire(w->s);
+	web_send(w, GET("/"));
+	web_read(w, M_GET, &a);
+	assert_true(a.close);
+	assert_int_equal(a.status, 200);
+	answer_clear(&a);
+	web_expect_end(w);
+}
+
 static void
 test_drain_after_head(void **state)
 {
@@ -576,6 +612,8 @@ main(void)
 	    T(test_close_after),
 	    T(test_client_closes),
 	    T(test_drain),
+	    T(test_drain_first_request),
+	    T(test_retire),
 	    T(test_drain_after_head),
 	    T(test_upgrade),
 	    TCP(test_upgrade),
