@@ -774,6 +774,12 @@ exchange_count(struct worker *w)
 }
 
 void
+exchange_retire(struct worker *w)
+{
+	httpd_retire(worker_httpd(w));
+}
+
+void
 exchange_drain(struct worker *w)
 {
 	httpd_drain(worker_httpd(w));

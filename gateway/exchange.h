@@ -31,7 +31,10 @@ void exchange_accept(struct worker *w, const struct worker_listener *ls, int fd,
 
 /* Open connections, tunnels included: 0 means that a retired worker may go. */
 size_t exchange_count(struct worker *w);
-/* No new requests (httpd_drain); tunnels stay. worker_draining() is true. */
+/* Every connection ends with its next response; tunnels stay, and so do idle
+ * connections, as long as they may. worker_draining() is true. */
+void exchange_retire(struct worker *w);
+/* The same with a deadline ahead: idle connections end now. */
 void exchange_drain(struct worker *w);
 /* The deadline has passed: tunnels end now (WebSocket close 1001 where the
  * framing allows), other connections are closed. */

@@ -74,3 +74,7 @@ libgateway_a_SOURCES = \
 	gateway/worker.h \
 	gateway/wsframe.c \
 	gateway/wsframe.h
+
+sbin_PROGRAMS += sbx-gateway
+sbx_gateway_SOURCES = gateway/main.c
+sbx_gateway_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS)

@@ -307,12 +307,14 @@ retire(struct worker *w, uint64_t deadline_ms)
 	if (w->state == WORKER_RUNNING) {
 		w->state = WORKER_RETIRED;
 		stop_listening(w);
-		exchange_drain(w);
+		exchange_retire(w);
 		log_debug("worker.retire", "worker=%u open=%zu", w->o.index,
 			  exchange_count(w));
 	}
-	if (deadline_ms != UINT64_MAX)
+	if (deadline_ms != UINT64_MAX) {
 		w->drain_due_ms = due > 0 ? due : 1;
+		exchange_drain(w);
+	}
 	timer_set(&w->drain_timer, 0);
 }
 
