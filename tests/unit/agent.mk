@@ -5,3 +5,45 @@ TESTS += tests/unit/test_sockdir
 tests_unit_test_sockdir_SOURCES = tests/unit/test_sockdir.c
 tests_unit_test_sockdir_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_sockdir_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_events
+TESTS += tests/unit/test_events
+tests_unit_test_events_SOURCES = tests/unit/test_events.c
+tests_unit_test_events_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_events_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_landlock
+TESTS += tests/unit/test_landlock
+tests_unit_test_landlock_SOURCES = tests/unit/test_landlock.c
+tests_unit_test_landlock_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_landlock_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_proc
+TESTS += tests/unit/test_proc
+tests_unit_test_proc_SOURCES = tests/unit/test_proc.c
+tests_unit_test_proc_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_proc_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_ring
+TESTS += tests/unit/test_ring
+tests_unit_test_ring_SOURCES = tests/unit/test_ring.c
+tests_unit_test_ring_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_ring_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_rmtree
+TESTS += tests/unit/test_rmtree
+tests_unit_test_rmtree_SOURCES = tests/unit/test_rmtree.c
+tests_unit_test_rmtree_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_rmtree_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_uidpool
+TESTS += tests/unit/test_uidpool
+tests_unit_test_uidpool_SOURCES = tests/unit/test_uidpool.c
+tests_unit_test_uidpool_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_uidpool_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
