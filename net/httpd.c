@@ -18,11 +18,11 @@
 #include "base/mem.h"
 
 #ifdef SBX_SANITIZE
-#define BLOCKS_KEPT      0    /* let the sanitizer see every use after free */
-#define FIRST_REQUEST_MS 1000 /* when draining */
+#define BLOCKS_KEPT 0 /* let the sanitizer see every use after free */
 #else
 #define BLOCKS_KEPT 64
 #endif
+#define FIRST_REQUEST_MS 1000 /* when draining */
 
 static uint64_t
 or_default(uint64_t v, uint64_t def)
