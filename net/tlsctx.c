@@ -37,9 +37,6 @@
 	"ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:"           \
 	"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384"
 #define TLS_GROUPS "X25519:P-256:P-384"
-/* Room for several records at once, so that a bulk upload is not one recv(2)
- * for each. It is allocated only while bytes wait in it. */
-#define TLS_READ_BUFFER 65536
 
 struct tls_group {
 	SSL_CTX *ssl;
@@ -56,6 +53,7 @@ struct tlsctx {
 	EVP_CIPHER *ticket_cipher;
 	BIO_METHOD *bio;
 	char scratch[TLS_RECORD_MAX];
+	struct tls_ahead ahead;
 };
 
 /* --- messages ---------------------------------------------------------- */
@@ -209,8 +207,6 @@ tls_common(SSL_CTX *c, bool tls12)
 				      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS |
 				      SSL_MODE_NO_AUTO_CHAIN);
-	SSL_CTX_set_read_ahead(c, 1);
-	SSL_CTX_set_default_read_buffer_len(c, TLS_READ_BUFFER);
 	(void)SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
 	(void)SSL_CTX_set1_groups_list(c, TLS_GROUPS);
 	(void)SSL_CTX_set_ciphersuites(c, TLS13_SUITES);
@@ -480,6 +476,7 @@ tlsctx_unref(struct tlsctx *t)
 	EVP_CIPHER_free(t->ticket_cipher);
 	BIO_meth_free(t->bio);
 	mem_secure_zero(&t->keys, sizeof(t->keys));
+	assert(t->ahead.owner == NULL);
 	mem_secure_zero(t->scratch, sizeof(t->scratch));
 	free(t);
 }
@@ -501,6 +498,12 @@ char *
 tlsctx_scratch(struct tlsctx *t)
 {
 	return t->scratch;
+}
+
+struct tls_ahead *
+tlsctx_ahead(struct tlsctx *t)
+{
+	return &t->ahead;
 }
 
 BIO_METHOD **

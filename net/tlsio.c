@@ -38,12 +38,12 @@ struct tlsio {
 	struct tlsctx *ctx;
 	const struct stream_io *low;
 	void *low_ctx;
+	struct bufq rq; /* ciphertext read ahead, moved out of the way */
 	struct bufq wq; /* ciphertext that must still go out */
 	size_t unacked; /* plaintext bytes whose ciphertext is in wq */
 	int low_err;    /* E_EOF or an error that the layer below gave */
 	int wr_err;     /* the same, of writing */
 	bool drained;   /* the layer below holds nothing more for now */
-	bool stuck;     /* what OpenSSL holds is not a whole record */
 	bool corked;    /* keep ciphertext in wq, flushed by tls_writev */
 	bool eof_clean;
 	bool failed;   /* OpenSSL gave up: no close_notify after this */
@@ -55,24 +55,82 @@ struct tlsio {
 
 /* --- the BIO ----------------------------------------------------------- */
 
+/* Ciphertext of io in the context's read-ahead buffer. */
+static size_t
+tls_ahead_len(const struct tlsio *io)
+{
+	const struct tls_ahead *a = tlsctx_ahead(io->ctx);
+
+	return a->owner == io ? a->len : 0;
+}
+
+/* Makes the read-ahead buffer io's; what another one had left there moves to
+ * its own queue. */
+static struct tls_ahead *
+tls_ahead_take(struct tlsio *io)
+{
+	struct tls_ahead *a = tlsctx_ahead(io->ctx);
+
+	if (a->owner != NULL && a->owner != io && a->len > 0)
+		bufq_add(&a->owner->rq, a->data + a->off, a->len);
+	a->owner = io;
+	a->off = 0;
+	a->len = 0;
+	return a;
+}
+
+/* Ciphertext that was read and that OpenSSL has not taken yet. */
+static size_t
+tls_held(const struct tlsio *io)
+{
+	return io->rq.len + tls_ahead_len(io);
+}
+
+static size_t
+tls_take_held(struct tlsio *io, char *p, size_t n)
+{
+	struct tls_ahead *a;
+
+	if (io->rq.len > 0) {
+		n = bufq_copy_out(&io->rq, p, n);
+		bufq_drain(&io->rq, n);
+		return n;
+	}
+	a = tlsctx_ahead(io->ctx);
+	if (n > a->len)
+		n = a->len;
+	memcpy(p, a->data + a->off, n);
+	a->off += n;
+	a->len -= n;
+	return n;
+}
+
+/* Reads as much as there is into the (empty) read-ahead buffer. */
+static void
+tls_read_ahead(struct tlsio *io)
+{
+	struct tls_ahead *a = tls_ahead_take(io);
+	bool more = true;
+	ssize_t r;
+
+	r = io->low->read(io->low_ctx, a->data, sizeof(a->data), &more);
+	io->drained = !more || r == E_AGAIN;
+	if (r > 0)
+		a->len = (size_t)r;
+	else if (r != E_AGAIN)
+		io->low_err = (int)r;
+}
+
 static int
 tls_bio_read(BIO *b, char *p, int n)
 {
 	struct tlsio *io = BIO_get_data(b);
-	bool more = true;
-	ssize_t r;
 
 	BIO_clear_retry_flags(b);
-	if (!io->drained && io->low_err == 0) {
-		r = io->low->read(io->low_ctx, p, (size_t)n, &more);
-		io->drained = !more || r == E_AGAIN;
-		if (r > 0) {
-			io->stuck = false;
-			return (int)r;
-		}
-		if (r != E_AGAIN)
-			io->low_err = (int)r;
-	}
+	if (tls_held(io) == 0 && !io->drained && io->low_err == 0)
+		tls_read_ahead(io);
+	if (tls_held(io) > 0)
+		return (int)tls_take_held(io, p, (size_t)n);
 	BIO_set_retry_read(b);
 	return -1;
 }
@@ -221,6 +279,16 @@ tls_handshake(void *ctx)
 	return io->done && io->wq.len == 0 ? 0 : E_AGAIN;
 }
 
+/* Whole records or parts of one: after an SSL_read() that wanted more, there
+ * is nothing here. */
+static bool
+tls_pending(void *ctx)
+{
+	struct tlsio *io = ctx;
+
+	return !io->failed && (tls_held(io) > 0 || SSL_pending(io->ssl) > 0);
+}
+
 static ssize_t
 tls_read(void *ctx, void *p, size_t n, bool *more)
 {
@@ -231,20 +299,16 @@ tls_read(void *ctx, void *p, size_t n, bool *more)
 		return E_TLS;
 	if (io->wq.len > 0)
 		(void)tls_flush(io);
-	if (!*more && io->stuck)
-		return E_AGAIN;
 	io->drained = !*more;
 	ERR_clear_error();
 	r = SSL_read(io->ssl, p, n > INT32_MAX ? INT32_MAX : (int)n);
 	if (r > 0) {
-		*more =
-		    !io->drained || io->wq.len > 0 || SSL_has_pending(io->ssl);
+		*more = !io->drained || io->wq.len > 0 || tls_pending(io);
 		return r;
 	}
 	*more = false;
 	switch (SSL_get_error(io->ssl, r)) {
 	case SSL_ERROR_WANT_READ:
-		io->stuck = true;
 		return io->low_err != 0 ? io->low_err : E_AGAIN;
 	case SSL_ERROR_ZERO_RETURN:
 		io->eof_clean = true;
@@ -365,14 +429,6 @@ tls_shutdown(void *ctx)
 }
 
 static bool
-tls_pending(void *ctx)
-{
-	struct tlsio *io = ctx;
-
-	return !io->stuck && !io->failed && SSL_has_pending(io->ssl);
-}
-
-static bool
 tls_wants_write(void *ctx)
 {
 	return ((struct tlsio *)ctx)->wq.len > 0;
@@ -390,6 +446,9 @@ tls_free(void *ctx)
 	struct tlsio *io = ctx;
 
 	SSL_free(io->ssl);
+	if (tlsctx_ahead(io->ctx)->owner == io)
+		tlsctx_ahead(io->ctx)->owner = NULL;
+	bufq_clear(&io->rq);
 	bufq_clear(&io->wq);
 	if (io->low->free != NULL)
 		io->low->free(io->low_ctx);
@@ -417,6 +476,7 @@ tls_new(struct stream *st, struct tlsctx *ctx)
 
 	io->ctx = tlsctx_ref(ctx);
 	io->low = stream_take_io(st, &io->low_ctx);
+	bufq_init(&io->rq, loop_bufpool(stream_loop(st)));
 	bufq_init(&io->wq, loop_bufpool(stream_loop(st)));
 	return io;
 }

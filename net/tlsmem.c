@@ -34,8 +34,7 @@ struct tlspool {
 
 static struct tlspool tlspools[] = {
     {.size = 4096},  /* BIO buffers, of handshakes only */
-    {.size = 24576}, /* write buffers, handshake messages */
-    {.size = 73728}, /* read buffers */
+    {.size = 24576}, /* records, handshake messages */
 };
 
 static struct tlspool *

@@ -17,6 +17,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -185,6 +186,7 @@ peer_fork(const int fds[2], bool tls, void (*fn)(struct peer *, uint64_t),
 		return;
 	}
 	(void)close(fds[0]);
+	(void)prctl(PR_SET_NAME, "bench_peer"); /* perf tells them apart */
 	if (tls)
 		peer_tls(&p);
 	fn(&p, n);

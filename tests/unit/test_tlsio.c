@@ -223,6 +223,88 @@ test_big(void **state)
 	exchange_big(*state);
 }
 
+struct sharer {
+	struct owner s, c;
+	size_t got;
+};
+
+/* Two connections of one context with records read ahead: each gets its own,
+ * however their turns mix. */
+static void
+test_two_read_ahead(void **state)
+{
+	struct env *e = *state;
+	struct sharer sh[2] = {0}, *x;
+	char want[2][20000];
+	int i, j, fds[2];
+
+	for (j = 0; j < 2; j++) {
+		help_pair(fds);
+		owner_start(&sh[j].s, e->l, fds[0]);
+		tlsio_accept(sh[j].s.st, e->srv);
+		owner_start(&sh[j].c, e->l, fds[1]);
+		tlsio_connect(sh[j].c.st, e->cli, "localhost");
+		help_wait(e->l, owner_saw_ready, &sh[j].s);
+		help_pattern(want[j], sizeof(want[j]), 20U + (unsigned)j);
+		sh[j].s.keep = true;
+		stream_set_input_limit(sh[j].s.st, 100);
+		for (i = 0; i < 200; i++)
+			put(&sh[j].c, want[j] + i * 100, 100);
+	}
+	for (i = 0; i < 400; i++) {
+		struct bufq *in;
+		uint64_t end = loop_clock_us() + 5000000;
+
+		x = &sh[i % 2];
+		in = stream_input(x->s.st);
+		while (in->len < 100) {
+			assert_true(loop_clock_us() < end);
+			loop_once(e->l, false);
+		}
+		assert_memory_equal(bufq_pullup(in, 100), want[i % 2] + x->got,
+				    100);
+		bufq_drain(in, 100);
+		x->got += 100;
+		stream_resume(x->s.st);
+	}
+	for (j = 0; j < 2; j++) {
+		stream_close(sh[j].s.st);
+		stream_close(sh[j].c.st);
+	}
+}
+
+/* Thousands of small records, so that OpenSSL's read buffer is filled to its
+ * last byte and records lie across its end in every way. */
+static void
+test_small_records(void **state)
+{
+	struct env *e = *state;
+	size_t n = 0, len, total = 1000000;
+	char *want = malloc(total + 200);
+	unsigned salt = 1;
+
+	connect_both(e);
+	help_settle(e->l);
+	help_pattern(want, total + 200, 12);
+	stream_pause(e->s.st);
+	while (n < total) {
+		salt = salt * 1103515245 + 12345;
+		len = 1 + (salt >> 16) % 200;
+		put(&e->c, want + n, len);
+		n += len;
+		if (stream_output(e->c.st)->len > 0) { /* the pipe is full */
+			stream_resume(e->s.st);
+			help_settle(e->l);
+			stream_pause(e->s.st);
+		}
+	}
+	stream_resume(e->s.st);
+	owner_wait_bytes(&e->s, e->l, n);
+	assert_memory_equal(e->s.got.s, want, n);
+	assert_int_equal(e->s.errors, 0);
+	free(want);
+}
+
 /* Small pieces become one record, and so one packet. */
 static void
 test_pieces_in_one_record(void **state)
@@ -481,6 +563,9 @@ main(void)
 	    T(test_limit_with_bytes_inside),
 	    T(test_big),
 	    TCP(test_big),
+	    T(test_two_read_ahead),
+	    T(test_small_records),
+	    TCP(test_small_records),
 	    T(test_pieces_in_one_record),
 	    T(test_half_close_client),
 	    T(test_half_close_server),
