@@ -37,6 +37,30 @@ conn_set_state(struct httpd_conn *c, enum httpd_conn_state to)
 
 /* --- the end ----------------------------------------------------------- */
 
+/* Until its new owner has set callbacks, a stream that was given away must
+ * not call into the connection, whose memory goes after this batch. What comes
+ * meanwhile is told to the owner then. */
+static void
+nobody_cb(struct stream *st, void *arg)
+{
+	(void)st;
+	(void)arg;
+}
+
+static void
+nobody_error_cb(struct stream *st, int err, void *arg)
+{
+	(void)st;
+	(void)err;
+	(void)arg;
+}
+
+static const struct stream_cbs nobody_cbs = {
+    .readable = nobody_cb,
+    .eof = nobody_cb,
+    .error = nobody_error_cb,
+};
+
 struct stream *
 httpd_conn_detach(struct httpd_conn *c)
 {
@@ -45,6 +69,7 @@ httpd_conn_detach(struct httpd_conn *c)
 	conn_set_state(c, CONN_CLOSED);
 	timer_stop(&c->timer);
 	c->st = NULL;
+	stream_set_cbs(st, &nobody_cbs, NULL);
 	if (c->depth == 0)
 		task_post(c->s->loop, &c->task);
 	return st;
