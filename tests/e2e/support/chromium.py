@@ -14,6 +14,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -95,6 +96,28 @@ class Chromium:
             "declarative_net_request": {"rule_resources": [
                 {"id": "rules", "enabled": True, "path": "rules.json"}]}}))
         self.call("Extensions.loadUnpacked", path=str(where))
+        self._probe()
+
+    def _probe(self):
+        """The rule is in force a little after the extension is loaded: asks
+        a server of our own until a request has the headers."""
+        name = next(iter(self.headers)).lower().encode()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(20 * paths.SLOW)
+            for _ in range(200):
+                target = self.call(
+                    "Target.createTarget",
+                    url=f"http://127.0.0.1:{server.getsockname()[1]}/")
+                client = server.accept()[0]
+                with client:
+                    head = client.recv(65536).lower()
+                    client.sendall(b"HTTP/1.1 204 No\r\nConnection: close"
+                                   b"\r\n\r\n")
+                self.call("Target.closeTarget", **target)
+                if name in head:
+                    return
+                time.sleep(0.02)
+        raise RuntimeError("the headers are not sent")
 
     # --- DevTools -------------------------------------------------------
     def call(self, method, session=None, seconds=30.0, **params):
