@@ -218,13 +218,13 @@ put_request_fields(struct exchange *ex, const struct http_head *h,
 			break;
 		case H_AUTHORIZATION:
 			if (passes_authorization(ex, v))
-				http1_put(w, name, v);
+				http1_put_field(w, h, i);
 			break;
 		case H_ORIGIN:
 			put_origin(ex, w, v);
 			break;
 		default:
-			http1_put(w, name, v);
+			http1_put_field(w, h, i);
 		}
 	}
 }
@@ -411,7 +411,7 @@ proxy_put_response(struct exchange *ex, const struct http_head *h,
 		else if (id == H_SET_COOKIE && rewrite)
 			put_set_cookie(ex, w, v);
 		else
-			http1_put(w, name, v);
+			http1_put_field(w, h, i);
 	}
 }
 
