@@ -25,5 +25,6 @@ tests_bench_load_LDADD = $(OPENSSL_LIBS)
 
 .PHONY: bench bench-tools
 bench-tools: $(BENCH_TOOLS)
-bench: all bench-tools
+bench: all
+	$(MAKE) $(AM_MAKEFLAGS) bench-tools
 	/usr/bin/python3 $(srcdir)/tests/bench/edge.py --build $(builddir)

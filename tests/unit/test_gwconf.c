@@ -93,7 +93,7 @@ defaults(void **state)
 	assert_int_equal(c->t.idle, 75000);
 	assert_int_equal(c->t.tunnel_idle, 3600000);
 	assert_int_equal(c->t.upstream_idle, 4000);
-	assert_int_equal(c->limits.conns, 8192);
+	assert_int_equal(c->limits.conns, 16384);
 	assert_int_equal(c->limits.buffer, 65536);
 	assert_int_equal(c->limits.body, 0);
 	assert_int_equal(c->access, ACCESS_JSON);
