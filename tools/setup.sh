@@ -13,10 +13,10 @@ PKG_BUILD=(gcc libc6-dev make autoconf automake pkg-config
 PKG_DEMO=(python3 curl ca-certificates)
 # Tests: unit, end to end, real clients.
 PKG_TEST=(libcmocka-dev python3-pytest python3-pytest-xdist
-	python3-websockets wrk openssl chromium)
+	python3-websockets wrk openssl chromium openssh-client openssh-server)
 # Analysis and release checks.
 PKG_LINT=(clang clang-format clang-tidy libclang-rt-14-dev llvm cppcheck
-	valgrind shellcheck scdoc xz-utils)
+	valgrind shellcheck scdoc xz-utils patch)
 
 say() {
 	printf '%s\n' "$*"
@@ -67,6 +67,13 @@ Run this as root (sudo $0), or install them first:
 		}
 	fi
 	rm -f "$log"
+}
+
+# A newer libssh2 than Debian 12's, for sbx-tunnel. Without it the tunnel is
+# built with the system's, and does less.
+libssh2_build() {
+	tools/build-libssh2.sh ||
+		say "going on with the system's libssh2"
 }
 
 # Makes ./configure when it is missing or older than what it is made from.

@@ -1,0 +1,30 @@
+dnl SPDX-License-Identifier: Apache-2.0
+dnl SBX_LIB_LIBSSH2: the system's libssh2 when it is 1.11 or newer, else the
+dnl one that tools/build-libssh2.sh made in build/deps, else the system's all
+dnl the same: sbx-tunnel then does what that version can and says what it
+dnl cannot. --with-libssh2=system|PREFIX decides otherwise. Sets
+dnl LIBSSH2_CFLAGS, LIBSSH2_LIBS and libssh2_used, a line for the summary.
+AC_DEFUN([SBX_LIB_LIBSSH2], [
+  AC_ARG_WITH([libssh2],
+    [AS_HELP_STRING([--with-libssh2=system|PREFIX],
+      [which libssh2 (default: build/deps/libssh2 if the system's is older than 1.11)])],
+    [], [with_libssh2=auto])
+  libssh2_dir=""
+  AS_CASE([$with_libssh2],
+    [system|yes|no], [],
+    [auto], [
+      AS_IF([! $PKG_CONFIG --exists "libssh2 >= 1.11"], [
+        libssh2_abs=`cd "$srcdir" && pwd`/build/deps/libssh2
+        AS_IF([test -f "$libssh2_abs/lib/pkgconfig/libssh2.pc"],
+          [libssh2_dir="$libssh2_abs"])
+      ])],
+    [libssh2_dir="$with_libssh2"])
+  AS_IF([test "x$libssh2_dir" != x], [
+    PKG_CONFIG_PATH="$libssh2_dir/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+    export PKG_CONFIG_PATH
+  ])
+  PKG_CHECK_MODULES([LIBSSH2], [libssh2 >= 1.10])
+  libssh2_used="`$PKG_CONFIG --modversion libssh2` (${libssh2_dir:-system})"
+  AS_IF([$PKG_CONFIG --exists "libssh2 < 1.11"],
+    [libssh2_used="$libssh2_used: no AEAD ciphers, no -etm MACs, no rsa-sha2 (tools/build-libssh2.sh builds 1.11.1)"])
+])
