@@ -34,8 +34,8 @@ only() {
 
 only '(cjson/)?cJSON\.h' 'base/json\.c'
 only 'wslay/' 'net/ws\.c'
-only 'openssl/' 'net/tls[a-z0-9_]*\.[ch]'
-only 'libssh2' 'tunnel/[a-z0-9_]+\.c'
+only 'openssl/' '(net/tls[a-z0-9_]*\.[ch]|tunnel/(auth|hostkey)\.c)'
+only 'libssh2' '(tunnel/[a-z0-9_]+\.c|tunnel/session_int\.h)'
 only 'event2?/|event\.h|evutil\.h' '(net|gateway|agent|tunnel)/[a-z0-9_]+\.[ch]'
 
 for f in $folders; do

@@ -1,1 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
+noinst_LIBRARIES += libtunnel.a
+# What needs no libssh2: unit tests link it alone.
+libtunnel_a_SOURCES = \
+	tunnel/backoff.c \
+	tunnel/backoff.h \
+	tunnel/cli.c \
+	tunnel/cli.h \
+	tunnel/hostkey.c \
+	tunnel/hostkey.h \
+	tunnel/options.c \
+	tunnel/options.h \
+	tunnel/spec.c \
+	tunnel/spec.h
+LIBTUNNEL = libtunnel.a
+
+bin_PROGRAMS += sbx-tunnel
+sbx_tunnel_SOURCES = \
+	tunnel/auth.c \
+	tunnel/auth.h \
+	tunnel/chan.c \
+	tunnel/chan.h \
+	tunnel/forward.c \
+	tunnel/forward.h \
+	tunnel/handoff.c \
+	tunnel/handoff.h \
+	tunnel/main.c \
+	tunnel/passphrase.c \
+	tunnel/passphrase.h \
+	tunnel/pump.c \
+	tunnel/reach.c \
+	tunnel/reach.h \
+	tunnel/resolve.c \
+	tunnel/resolve.h \
+	tunnel/say.c \
+	tunnel/say.h \
+	tunnel/session.c \
+	tunnel/session.h \
+	tunnel/session_int.h \
+	tunnel/status.c \
+	tunnel/status.h \
+	tunnel/tunnel.c \
+	tunnel/tunnel.h \
+	tunnel/verify.c \
+	tunnel/verify.h
+sbx_tunnel_CPPFLAGS = $(LIBSSH2_CFLAGS) $(AM_CPPFLAGS)
+sbx_tunnel_CFLAGS = $(AM_CFLAGS) -pthread
+sbx_tunnel_LDADD = $(LIBTUNNEL) $(NET_LIBS) $(LIBSSH2_LIBS) $(OPENSSL_LIBS) \
+	-lpthread

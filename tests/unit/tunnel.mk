@@ -1,1 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
+
+check_PROGRAMS += tests/unit/test_backoff
+TESTS += tests/unit/test_backoff
+tests_unit_test_backoff_SOURCES = tests/unit/test_backoff.c
+tests_unit_test_backoff_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_backoff_LDADD = $(LIBTUNNEL) $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_hostkey
+TESTS += tests/unit/test_hostkey
+tests_unit_test_hostkey_SOURCES = tests/unit/test_hostkey.c
+tests_unit_test_hostkey_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_hostkey_LDADD = $(LIBTUNNEL) $(LIBBASE) $(OPENSSL_LIBS) \
+	$(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_options
+TESTS += tests/unit/test_options
+tests_unit_test_options_SOURCES = tests/unit/test_options.c
+tests_unit_test_options_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_options_LDADD = $(LIBTUNNEL) $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_spec
+TESTS += tests/unit/test_spec
+tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
+tests_unit_test_spec_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_spec_LDADD = $(LIBTUNNEL) $(LIBBASE) $(CMOCKA_LIBS)

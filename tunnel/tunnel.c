@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a tunnel: one attempt at a time, back-off between them. Before
+ * it was up for the first time a failure ends the program in ssh's way
+ * (unless it was told to go on for ever); after that nothing does.
+ */
+#include "config.h"
+
+#include "tunnel/tunnel.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/token.h"
+#include "net/dialer.h"
+#include "net/loop.h"
+#include "tunnel/auth.h"
+#include "tunnel/backoff.h"
+#include "tunnel/forward.h"
+#include "tunnel/options.h"
+#include "tunnel/resolve.h"
+#include "tunnel/say.h"
+#include "tunnel/session.h"
+#include "tunnel/status.h"
+
+#define EXIT_SSH  255 /* ssh's own failures */
+#define DEMAND_MS 250 /* no sooner than this, somebody waiting or not */
+
+struct tunnel {
+	struct loop *loop;
+	const struct options *o;
+	struct status *status;
+	struct auth *auth;
+	struct forwards *fwds;
+	struct resolve *resolve;
+	struct dial *dial;
+	struct session *session;
+	struct backoff backoff;
+	struct timer retry;
+	uint64_t retry_due_ms;
+	uint64_t down_us; /* when it went down; 0: never was up */
+	unsigned attempts;
+	bool was_up;
+	bool ready_told;
+	bool stopping;
+	int code;
+};
+
+static void tunnel_connect(struct tunnel *t);
+
+static void
+tunnel_end(struct tunnel *t, int code)
+{
+	t->stopping = true;
+	t->code = code;
+	timer_stop(&t->retry);
+	loop_stop(t->loop);
+}
+
+static void
+emit_reason(struct tunnel *t, const char *event, const char *reason,
+	    uint64_t retry_ms)
+{
+	struct strbuf b = {0};
+
+	strbuf_adds(&b, "\"reason\":");
+	strbuf_add_json(&b, strv_of(reason));
+	strbuf_addf(&b, ",\"retry_ms\":%llu", (unsigned long long)retry_ms);
+	status_emit(t->status, event, b.s);
+	strbuf_clear(&b);
+}
+
+/* --- failing ------------------------------------------------------------ */
+
+static void
+tunnel_retry(struct tunnel *t, const char *reason)
+{
+	uint64_t now = loop_now_ms(t->loop), wait;
+	uint32_t rnd;
+
+	token_random(&rnd, sizeof(rnd));
+	wait = backoff_next(&t->backoff, now, rnd);
+	t->retry_due_ms = now + wait;
+	emit_reason(t, "down", reason, wait);
+	timer_set(&t->retry, wait);
+}
+
+/* An attempt failed. */
+static void
+tunnel_failed(struct tunnel *t, const char *reason)
+{
+	if (t->stopping)
+		return;
+	t->attempts++;
+	if (t->was_up || t->o->forever) {
+		say(t->o, t->attempts > 1 ? OPT_LOG_VERBOSE : OPT_LOG_INFO,
+		    "%s", reason);
+		tunnel_retry(t, reason);
+	} else if (t->attempts < t->o->attempts) {
+		emit_reason(t, "down", reason, 1000);
+		timer_set(&t->retry, 1000);
+	} else {
+		say(t->o, OPT_LOG_ERROR, "%s", reason);
+		emit_reason(t, "down", reason, 0);
+		tunnel_end(t, EXIT_SSH);
+	}
+}
+
+static void
+tunnel_retry_cb(void *arg)
+{
+	tunnel_connect(arg);
+}
+
+/* Somebody waits: do not let them sit out a long pause. */
+static void
+tunnel_wanted(void *arg)
+{
+	struct tunnel *t = arg;
+	uint64_t now = loop_now_ms(t->loop);
+
+	if (timer_running(&t->retry) && t->retry_due_ms > now + DEMAND_MS) {
+		t->retry_due_ms = now + DEMAND_MS;
+		timer_set(&t->retry, DEMAND_MS);
+	}
+}
+
+/* --- the session's callbacks -------------------------------------------- */
+
+static void
+tunnel_settled(unsigned failed, void *arg)
+{
+	struct tunnel *t = arg;
+	struct strbuf b = {0};
+
+	if (failed > 0 && t->o->exit_on_failure && !t->ready_told) {
+		emit_reason(t, "down", "remote port forwarding failed", 0);
+		tunnel_end(t, EXIT_SSH);
+		return;
+	}
+	if (t->down_us != 0)
+		strbuf_addf(&b, "\"down_ms\":%llu,",
+			    (unsigned long long)(loop_clock_us() - t->down_us) /
+				1000);
+	if (failed > 0)
+		strbuf_addf(&b, "\"failed\":%u,", failed);
+	forwards_json(t->fwds, &b);
+	if (failed > 0) {
+		status_emit(t->status, "degraded", b.s);
+	} else if (t->down_us != 0) {
+		status_emit(t->status, "reconnected", b.s);
+		t->down_us = 0;
+	} else {
+		status_emit(t->status, "ready", b.s);
+	}
+	t->ready_told = true;
+	strbuf_clear(&b);
+}
+
+static void
+session_up_cb(void *arg)
+{
+	struct tunnel *t = arg;
+
+	if (t->was_up)
+		say(t->o, OPT_LOG_INFO, "Reconnected to %s.", t->o->host);
+	t->was_up = true;
+	t->attempts = 0;
+	backoff_up(&t->backoff, loop_now_ms(t->loop));
+	if (forwards_listen(t->fwds) > 0 && t->o->exit_on_failure) {
+		emit_reason(t, "down", "cannot listen to a local port", 0);
+		tunnel_end(t, EXIT_SSH);
+		return;
+	}
+	forwards_up(t->fwds, t->session);
+}
+
+static void
+session_down_cb(enum session_end end, const char *text, void *arg)
+{
+	struct tunnel *t = arg;
+	struct session *s = t->session;
+	char *reason = xstrdup(text);
+
+	(void)end;
+	if (t->was_up && t->down_us == 0)
+		t->down_us = loop_clock_us();
+	forwards_down(t->fwds);
+	t->session = NULL;
+	session_close(s);
+	tunnel_failed(t, reason);
+	free(reason);
+}
+
+static void
+session_accepted_cb(struct chan *c, void *fwd, void *arg)
+{
+	struct tunnel *t = arg;
+
+	forwards_accepted(t->fwds, fwd, c);
+}
+
+static void
+session_listening_cb(int err, uint16_t port, void *fwd, void *arg)
+{
+	struct tunnel *t = arg;
+
+	forwards_listening(t->fwds, fwd, err, port);
+}
+
+static const struct session_cbs session_callbacks = {
+    .up = session_up_cb,
+    .down = session_down_cb,
+    .accepted = session_accepted_cb,
+    .listening = session_listening_cb,
+};
+
+/* --- connecting --------------------------------------------------------- */
+
+static const char *
+dial_reason(int err)
+{
+	switch (err) {
+	case E_REFUSED:
+		return "Connection refused";
+	case E_TIMEOUT:
+		return "Connection timed out";
+	case E_UNREACHABLE:
+		return "No route to host";
+	default:
+		return err_text(err);
+	}
+}
+
+static void
+tunnel_dialed(int err, int fd, const struct addr *used, void *arg)
+{
+	struct tunnel *t = arg;
+	char *text;
+
+	(void)used;
+	t->dial = NULL;
+	if (err == 0) {
+		t->session = session_take_fd(t->loop, fd, t->o, t->auth,
+					     &session_callbacks, t);
+		return;
+	}
+	text =
+	    xasprintf("ssh: connect to host %s port %u: %s", options_host(t->o),
+		      options_port(t->o), dial_reason(err));
+	tunnel_failed(t, text);
+	free(text);
+}
+
+static void
+tunnel_resolved(int err, const struct addr *addrs, size_t n, void *arg)
+{
+	struct tunnel *t = arg;
+	struct dial_options d = {.timeout_ms = t->o->connect_timeout * 1000,
+				 .naddrs = n,
+				 .done = tunnel_dialed,
+				 .arg = t};
+	char *text;
+
+	t->resolve = NULL;
+	if (err != 0) {
+		text = xasprintf("ssh: Could not resolve hostname %s: %s",
+				 options_host(t->o), gai_strerror(err));
+		tunnel_failed(t, text);
+		free(text);
+		return;
+	}
+	memcpy(d.addrs, addrs, n * sizeof(*addrs));
+	t->dial = dial_start(t->loop, &d);
+}
+
+static void
+tunnel_connect(struct tunnel *t)
+{
+	struct strbuf b = {0};
+
+	strbuf_adds(&b, "\"host\":");
+	strbuf_add_json(&b, strv_of(options_host(t->o)));
+	strbuf_addf(&b, ",\"port\":%u", options_port(t->o));
+	status_emit(t->status, "connecting", b.s);
+	strbuf_clear(&b);
+	t->resolve =
+	    resolve_start(t->loop, options_host(t->o), options_port(t->o),
+			  t->o->family, tunnel_resolved, t);
+}
+
+/* --- life --------------------------------------------------------------- */
+
+static const struct forwards_cbs forwards_callbacks = {
+    .settled = tunnel_settled,
+    .wanted = tunnel_wanted,
+};
+
+struct tunnel *
+tunnel_new(struct loop *l, const struct options *o, struct status *st)
+{
+	struct tunnel *t = xcalloc(1, sizeof(*t));
+	struct strbuf warn = {0};
+	struct strv rest, line;
+
+	t->loop = l;
+	t->o = o;
+	t->status = st;
+	t->auth = auth_load(o, &warn);
+	rest = (struct strv){warn.s, warn.len};
+	while (strv_cut(&rest, '\n', &line))
+		if (line.len > 0)
+			say(o, OPT_LOG_ERROR, "%.*s", STRV_ARG(line));
+	strbuf_clear(&warn);
+	t->fwds = forwards_new(l, o, &forwards_callbacks, t);
+	backoff_init(&t->backoff, o->backoff_cap);
+	timer_init(&t->retry, l, tunnel_retry_cb, t);
+	return t;
+}
+
+void
+tunnel_start(struct tunnel *t)
+{
+	/* Who retries for ever takes connections from the first moment. */
+	if (t->o->forever && forwards_listen(t->fwds) > 0 &&
+	    t->o->exit_on_failure) {
+		tunnel_end(t, EXIT_SSH);
+		return;
+	}
+	tunnel_connect(t);
+}
+
+void
+tunnel_stop(struct tunnel *t)
+{
+	session_goodbye(t->session);
+	status_emit(t->status, "stopped", "");
+	tunnel_end(t, EXIT_SSH);
+}
+
+int
+tunnel_exit_code(const struct tunnel *t)
+{
+	return t->code;
+}
+
+void
+tunnel_free(struct tunnel *t)
+{
+	if (t == NULL)
+		return;
+	timer_clear(&t->retry);
+	resolve_cancel(t->resolve);
+	if (t->dial != NULL)
+		dial_cancel(t->dial);
+	session_close(t->session);
+	forwards_free(t->fwds);
+	auth_free(t->auth);
+	free(t);
+}
