@@ -88,7 +88,8 @@ void httpc_release(struct httpc *c);
 /* Drops the exchange and the connection; no callback follows. */
 void httpc_close(struct httpc *c);
 /* In or after `head` with status 101 that was asked for: gives the stream
- * away, early bytes in its input; c is gone. An unasked 101 never gets here
+ * away, early bytes in its input; c is gone. The caller sets the stream's
+ * callbacks before it returns to the loop. An unasked 101 never gets here
  * (E_PROTO). */
 struct stream *httpc_upgrade(struct httpc *c);
 
@@ -102,7 +103,9 @@ struct httpc_pool *httpc_pool_new(struct loop *l,
 				  const struct httpc_pool_options *o);
 void httpc_pool_free(struct httpc_pool *p);
 /* The most recently used idle connection under key, or NULL. A connection
- * that the peer has ended, or that sent bytes unasked, is never handed out. */
+ * that is known to have been ended, or to have sent bytes unasked, is never
+ * handed out; what has not been read yet is not known (asking would cost a
+ * system call a request), so the next use may fail with begun false. */
 struct httpc *httpc_pool_get(struct httpc_pool *p, struct strv key);
 /* Closes the idle connections under every key that starts with prefix (a
  * sandbox that stopped); busy ones will not come back either when the

@@ -204,7 +204,8 @@ void httpd_close_after(struct httpd_req *rq);
  * arrived early in its input. `closed` is called with 0 before this returns.
  * NULL if the connection died meanwhile. conn_closed is called at the end of
  * the batch, so the caller takes over any accounting. w: from
- * httpd_begin(rq, 101, …), filled but not ended.
+ * httpd_begin(rq, 101, …), filled but not ended. The caller sets the stream's
+ * callbacks before it returns to the loop, or misses what happens there.
  */
 struct stream *httpd_upgrade(struct httpd_req *rq, struct strv protocol);
 

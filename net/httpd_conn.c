@@ -20,6 +20,9 @@
 #include "base/mem.h"
 #include "net/stream.h"
 
+/* Thousands of them sit idle. */
+_Static_assert(sizeof(struct httpd_conn) < 1024, "small when idle");
+
 static void
 conn_set_state(struct httpd_conn *c, enum httpd_conn_state to)
 {

@@ -26,6 +26,14 @@
 
 uint32_t help_fault_seed;
 
+uint32_t
+help_seed(void)
+{
+	const char *s = getenv("FAULT_SEED");
+
+	return s != NULL ? (uint32_t)strtoul(s, NULL, 10) | 1 : 1;
+}
+
 static void
 tick_cb(void *arg)
 {

@@ -17,6 +17,8 @@
 
 /* Streams made by owner_start() get a fault layer when this is not 0. */
 extern uint32_t help_fault_seed;
+/* A seed to begin with: FAULT_SEED in the environment, or 1. */
+uint32_t help_seed(void);
 
 /* Runs the loop until cond holds; fails the test after ten seconds. */
 void help_wait(struct loop *l, bool (*cond)(void *), void *arg);

@@ -115,14 +115,17 @@ test_bodiless(void **state)
 
 	cli_send_head(e, "HEAD", M_HEAD, BODY_NONE, 0, NULL);
 	httpc_end(e->c);
+	cli_hears(e, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n");
 	cli_say(e, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
 	cli_expect(e, 200, "");
 	e->c = httpc_pool_get(e->pool, STRV("k"));
 	cli_send_get(e);
+	cli_hears(e, GET_TEXT);
 	cli_say(e, "HTTP/1.1 204 No Content\r\n\r\n");
 	cli_expect(e, 204, "");
 	e->c = httpc_pool_get(e->pool, STRV("k"));
 	cli_send_get(e);
+	cli_hears(e, GET_TEXT);
 	cli_say(e, "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n");
 	cli_expect(e, 304, "");
 	assert_int_equal(httpc_pool_count(e->pool), 1);
@@ -213,6 +216,9 @@ test_endless_interim(void **state)
 
 /* --- upgrades ---------------------------------------------------------- */
 
+#define UPGRADE_TEXT                                                           \
+	"GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\n"                \
+	"Upgrade: websocket\r\n\r\n"
 #define UP_TEXT                                                                \
 	"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n"          \
 	"Upgrade: WebSocket\r\n\r\nearly"
@@ -236,8 +242,7 @@ test_upgrade_in_head(void **state)
 	e->take = true;
 	cli_send_head(e, "GET", M_GET, BODY_NONE, 0, "websocket");
 	httpc_end(e->c);
-	cli_hears(e, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\n"
-		     "Upgrade: websocket\r\n\r\n");
+	cli_hears(e, UPGRADE_TEXT);
 	cli_say(e, UP_TEXT);
 	help_wait(e->l, cli_has_head, e);
 	check_upgraded(e);
@@ -277,6 +282,7 @@ test_upgrade_declined(void **state)
 
 	cli_send_head(e, "GET", M_GET, BODY_NONE, 0, "websocket");
 	httpc_end(e->c);
+	cli_hears(e, UPGRADE_TEXT);
 	cli_say(e, OK_TEXT);
 	cli_expect(e, 200, "ok");
 	assert_int_equal(httpc_pool_count(e->pool), 1);
@@ -371,6 +377,7 @@ check_response_body(struct cli *e, bool chunked)
 
 	help_pattern(p, BIG, 0);
 	cli_send_get(e);
+	cli_hears(e, GET_TEXT);
 	if (chunked)
 		cli_say(
 		    e, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -416,6 +423,7 @@ test_response_held(void **state)
 
 	e->hold = true;
 	cli_send_get(e);
+	cli_hears(e, GET_TEXT);
 	cli_say(e, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
 	raw_write(e->l, e->fd, p, 100);
 	help_wait(e->l, cli_has_ended, e);
@@ -466,7 +474,7 @@ main(void)
 	int failed;
 
 	failed = cmocka_run_group_tests_name("httpc", tests, NULL, NULL);
-	help_fault_seed = 1;
+	help_fault_seed = help_seed();
 	failed += cmocka_run_group_tests_name("httpc, faulty descriptor", tests,
 					      NULL, NULL);
 	return failed;

@@ -91,6 +91,12 @@ test_reset(void **state)
 	assert_int_equal(e->body.len, 4);
 }
 
+static bool
+ended_or_failed(void *arg)
+{
+	return cli_has_ended(arg) || cli_has_failed(arg);
+}
+
 /* The server answers without reading, and goes: its answer counts. */
 static void
 test_last_words(void **state)
@@ -104,7 +110,13 @@ test_last_words(void **state)
 	e->fd = -1;
 	httpc_write(e->c, p, BIG);
 	httpc_flush(e->c);
-	cli_expect(e, 413, "no");
+	if (help_fault_seed != 0) {
+		/* An EAGAIN from nowhere may hide the last words. */
+		help_wait(e->l, ended_or_failed, e);
+		assert_true(e->ends == 1 || e->err == E_PEER);
+	} else {
+		cli_expect(e, 413, "no");
+	}
 	assert_int_equal(httpc_pool_count(e->pool), 0);
 	free(p);
 }
@@ -331,7 +343,7 @@ main(void)
 	int failed;
 
 	failed = cmocka_run_group_tests_name("httpc ends", tests, NULL, NULL);
-	help_fault_seed = 1;
+	help_fault_seed = help_seed();
 	failed += cmocka_run_group_tests_name("httpc ends, faulty descriptor",
 					      tests, NULL, NULL);
 	return failed;

@@ -623,7 +623,7 @@ main(void)
 	int failed;
 
 	failed = cmocka_run_group_tests_name("httpd ends", tests, NULL, NULL);
-	help_fault_seed = 1;
+	help_fault_seed = help_seed();
 	failed += cmocka_run_group_tests_name("httpd ends, faulty descriptor",
 					      tests, NULL, NULL);
 	return failed;
