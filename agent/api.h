@@ -29,6 +29,8 @@ struct api *api_new(const struct api_options *o);
 /* Its server's connections must have ended. */
 void api_free(struct api *a);
 struct httpd *api_httpd(struct api *a);
+/* Ends the upgraded connections. */
+void api_tunnels_close(struct api *a);
 /* No request is in progress, and no background process runs. */
 bool api_idle(const struct api *a);
 uint64_t api_active_ms(const struct api *a); /* loop time of the last end */

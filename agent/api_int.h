@@ -23,6 +23,7 @@ struct api {
 	uint64_t started_us;
 	uint64_t active_ms;
 	unsigned busy;
+	struct apitunnel *tunnels;
 };
 
 struct call {

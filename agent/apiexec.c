@@ -15,15 +15,22 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/loop.h"
+#include "net/stream.h"
 
 #define APIEXEC_PING_MS 15000
+#define APIEXEC_TICK_MS 1000
+/* Pings to a client that has ended its side: it may only have said all that
+ * it had to say, but if it is gone, writing is how to find out. */
+#define APIEXEC_PROBES 3
 
 struct apiexec {
 	struct call *c;
 	struct run *run; /* NULL: over */
 	struct events ev;
 	struct strbuf line;
-	struct timer ping;
+	struct timer tick;
+	uint64_t said_ms; /* when the last event was sent */
+	unsigned probes;
 	bool detach;
 };
 
@@ -36,18 +43,21 @@ apiexec_send(struct apiexec *x)
 	httpd_write(x->c->rq, x->line.s, x->line.len);
 	strbuf_reset(&x->line);
 	httpd_flush(x->c->rq);
-	timer_set(&x->ping, APIEXEC_PING_MS);
+	x->said_ms = loop_now_ms(x->c->api->o.loop);
 }
 
 static void
-apiexec_ping_cb(void *arg)
+apiexec_tick_cb(void *arg)
 {
 	struct apiexec *x = arg;
+	uint64_t quiet = loop_now_ms(x->c->api->o.loop) - x->said_ms;
+	struct stream *st = httpd_conn_stream(httpd_req_conn(x->c->rq));
+	bool probe = stream_eof(st) && x->probes < APIEXEC_PROBES;
 
-	if (httpd_over_high(x->c->rq)) {
-		timer_set(&x->ping, APIEXEC_PING_MS);
+	timer_set(&x->tick, APIEXEC_TICK_MS);
+	if (httpd_over_high(x->c->rq) || (!probe && quiet < APIEXEC_PING_MS))
 		return;
-	}
+	x->probes += probe;
 	events_ping(&x->line);
 	apiexec_send(x);
 }
@@ -71,14 +81,13 @@ apiexec_exited_cb(struct run *r, const struct proc_exit *px, void *arg)
 	const struct events_exit ex = {px->code, px->signal, px->timed_out,
 				       px->duration_ms};
 
+	timer_stop(&x->tick);
+	x->run = NULL;
+	run_release(r, false);
 	events_flush(&x->ev, &x->line);
 	events_exit(&x->line, &ex);
 	httpd_write(x->c->rq, x->line.s, x->line.len);
-	strbuf_reset(&x->line);
-	httpd_end(x->c->rq);
-	timer_stop(&x->ping);
-	x->run = NULL;
-	run_release(r, false);
+	httpd_end(x->c->rq); /* x may be gone now */
 }
 
 static const struct run_cbs apiexec_run_cbs = {
@@ -103,7 +112,7 @@ apiexec_closed(struct call *c, int err)
 	(void)err;
 	if (x->run != NULL)
 		run_release(x->run, x->detach);
-	timer_clear(&x->ping);
+	timer_clear(&x->tick);
 	strbuf_clear(&x->line);
 	free(x);
 }
@@ -138,7 +147,7 @@ apiexec_foreground(struct call *c, struct execreq *e)
 	x->c = c;
 	x->ev.base64 = e->base64;
 	x->detach = e->detach;
-	timer_init(&x->ping, c->api->o.loop, apiexec_ping_cb, x);
+	timer_init(&x->tick, c->api->o.loop, apiexec_tick_cb, x);
 	r = run_start(&c->sb->runs, &e->spec, &apiexec_run_cbs, x, &x->run,
 		      &why);
 	if (r != 0) {
@@ -157,6 +166,7 @@ apiexec_foreground(struct call *c, struct execreq *e)
 	}
 	events_start(&x->line, run_pid(x->run));
 	apiexec_send(x);
+	timer_set(&x->tick, APIEXEC_TICK_MS);
 }
 
 /* full: the answer of POST processes, which says more. */

@@ -285,6 +285,7 @@ main_end(struct agent *a)
 		log_error("agent.stop", "error=\"not everything has ended\"");
 		exit(1);
 	}
+	api_tunnels_close(a->api);
 	httpd_close_all(api_httpd(a->api));
 	loop_once(a->loop, false);
 	api_free(a->api);

@@ -99,6 +99,11 @@ run_drop_readers(struct run *r)
 	struct run_reader *rd;
 
 	while ((rd = r->readers) != NULL) {
+		if (r->ended) { /* it may not have heard of that yet */
+			rd->wake(rd);
+			if (r->readers != rd)
+				continue;
+		}
 		run_reader_stop(rd);
 		rd->wake(rd);
 	}
@@ -162,13 +167,13 @@ run_forget(struct run *r)
 	struct run_set *s = r->set;
 
 	run_unlink(r);
+	run_drop_readers(r);
 	if (!r->ended) {
 		r->ended = true;
 		run_count(r, -1);
 	}
 	proc_free(r->proc);
 	r->proc = NULL;
-	run_drop_readers(r);
 	task_cancel(&r->wake);
 	loop_defer_free(s->place.loop, r, run_free);
 }
