@@ -215,6 +215,7 @@ message_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 
 	(void)sp;
 	fd_close(&fd); /* workers have none to give */
+	m->heard_ms = loop_now_ms(m->crew->o.loop);
 	if (!strv_cut(&rest, ' ', &verb))
 		return;
 	if (strv_eq(verb, STRV("ready"))) {
@@ -251,6 +252,7 @@ member_attach(struct crew_member *m, int fd)
 	m->channel = seqpkt_take_fd(m->crew->o.loop, fd, &cbs, m);
 	m->state = MEMBER_STARTING;
 	m->started_ms = loop_now_ms(m->crew->o.loop);
+	m->heard_ms = m->started_ms;
 }
 
 /* --- starting ---------------------------------------------------------- */
@@ -432,6 +434,7 @@ crew_new(const struct crew_options *o)
 	struct crew *c = xcalloc(1, sizeof(*c));
 
 	c->o = *o;
+	crewstats_watch(c);
 	return c;
 }
 
@@ -474,6 +477,7 @@ crew_free(struct crew *c)
 		return;
 	crew_kill(c);
 	crewstats_forget(c);
+	timer_clear(&c->look);
 	while ((m = c->members) != NULL) {
 		if (m->inside != NULL)
 			worker_free(m->inside);

@@ -40,6 +40,7 @@ struct crew_member {
 	struct timer retry;
 	struct stats last; /* as last heard */
 	uint64_t asked;    /* number of the question not answered yet */
+	uint64_t heard_ms; /* when it last said anything */
 };
 
 struct stats_ask {
@@ -60,10 +61,14 @@ struct crew {
 	uint64_t last_number, last_ask;
 	unsigned deaths;
 	bool due, draining;
+	struct timer look; /* at workers that do not answer any more */
+	uint64_t looked_ms;
 };
 
 /* Answers the questions for which nobody owes an answer any more. */
 void crewstats_check(struct crew *c);
+/* Asks everybody now and then, and kills who hangs. */
+void crewstats_watch(struct crew *c);
 /* Drops all questions; nobody is called. */
 void crewstats_forget(struct crew *c);
 

@@ -2,20 +2,24 @@
 /*
  * What the crew counts: a question goes to every worker, and is answered by
  * the sum once each has said its numbers, has died, or was too slow (then what
- * it said last is taken).
+ * it said last is taken). Who says nothing at all for long is replaced.
  */
 #include "config.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "gateway/crew_int.h"
 #include "gateway/statmsg.h"
 
 #define STATS_MS 1000
+#define LOOK_MS  10000
+#define STUCK_MS 40000
 
 static const char *const state_names[] = {"wanted", "starting", "ready",
 					  "retiring"};
@@ -144,4 +148,42 @@ crewstats_forget(struct crew *c)
 		timer_clear(&a->timer);
 		free(a);
 	}
+}
+
+static void
+looked_cb(const struct stats *s, void *arg)
+{
+	(void)s;
+	(void)arg;
+}
+
+/* A worker that hangs would still get its share of the connections from the
+ * kernel, and answer none of them. */
+static void
+look_cb(void *arg)
+{
+	struct crew *c = arg;
+	uint64_t now = loop_now_ms(c->o.loop);
+	/* Not if it was us who slept (a stopped process group). */
+	bool asleep = now - c->looked_ms > 2 * LOOK_MS;
+
+	c->looked_ms = now;
+	for (struct crew_member *m = c->members; m != NULL; m = m->next) {
+		if (asleep || m->pid == 0 || now - m->heard_ms < STUCK_MS)
+			continue;
+		log_error("worker.stuck", "worker=%u pid=%ld silent_ms=%llu",
+			  m->index, (long)m->pid,
+			  (unsigned long long)(now - m->heard_ms));
+		(void)kill(m->pid, SIGKILL);
+	}
+	crew_stats(c, looked_cb, NULL);
+	timer_set(&c->look, LOOK_MS);
+}
+
+void
+crewstats_watch(struct crew *c)
+{
+	timer_init(&c->look, c->o.loop, look_cb, c);
+	if (!c->o.single)
+		timer_set(&c->look, LOOK_MS);
 }

@@ -17,6 +17,8 @@ libgateway_a_SOURCES = \
 	gateway/certs.h \
 	gateway/connector.c \
 	gateway/connector.h \
+	gateway/cores.c \
+	gateway/cores.h \
 	gateway/crew.c \
 	gateway/crew.h \
 	gateway/crew_int.h \

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@
 #include "gateway/agentctl.h"
 #include "gateway/broker.h"
 #include "gateway/certs.h"
+#include "gateway/cores.h"
 #include "gateway/crew.h"
 #include "gateway/notify.h"
 #include "gateway/owner.h"
@@ -277,15 +277,7 @@ set_admin(struct master *m, const struct gw_conf *conf)
 static unsigned
 count_workers(const struct gw_conf *conf)
 {
-	cpu_set_t set;
-	int n;
-
-	if (conf->workers != 0)
-		return conf->workers;
-	if (sched_getaffinity(0, sizeof(set), &set) != 0 ||
-	    (n = CPU_COUNT(&set)) < 1)
-		return 1;
-	return n > 256 ? 256 : (unsigned)n;
+	return conf->workers != 0 ? conf->workers : cores_usable();
 }
 
 static int

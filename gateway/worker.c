@@ -26,8 +26,9 @@
 #include "net/seqpkt.h"
 #include "net/tlsctx.h"
 
-#define SYNC_MS    1000
-#define DRAIN_POLL 20
+#define SYNC_MS  1000
+#define POLL_MIN 20
+#define POLL_MAX 500
 
 enum worker_state { WORKER_RUNNING, WORKER_RETIRED, WORKER_GONE };
 
@@ -57,6 +58,7 @@ struct worker {
 	struct stats stats;
 	struct timer drain_timer;
 	uint64_t drain_due_ms; /* 0: no deadline */
+	uint64_t poll_ms;
 	bool ended_all;
 
 	uint64_t sync_sent; /* highest number asked for */
@@ -294,7 +296,10 @@ drain_cb(void *arg)
 			return;
 		}
 	}
-	timer_set(&w->drain_timer, DRAIN_POLL);
+	/* A tunnel may keep a retired worker for hours. */
+	w->poll_ms = w->poll_ms * 2 < POLL_MAX ? w->poll_ms * 2 : POLL_MAX;
+	timer_set(&w->drain_timer,
+		  w->drain_due_ms != 0 ? POLL_MIN : w->poll_ms);
 }
 
 static void
@@ -315,6 +320,7 @@ retire(struct worker *w, uint64_t deadline_ms)
 		w->drain_due_ms = due > 0 ? due : 1;
 		exchange_drain(w);
 	}
+	w->poll_ms = POLL_MIN;
 	timer_set(&w->drain_timer, 0);
 }
 
