@@ -167,6 +167,9 @@ static const char *const bad[] = {
     "1\r\na\r0",
     "1\r\na0\r\n\r\n",
     "1\r\na\r\r\n",
+    "1\r\na\rX0\r\n\r\n",
+    "1\rXa\r\n",
+    "0\rX\r\n",
     /* extensions */
     "1;\r\n",
     "1;a=\r\n",

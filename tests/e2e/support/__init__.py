@@ -6,5 +6,6 @@
     http     Client, get(): a raw HTTP/1.1 client that hides nothing
     ws       WebSocket: a client that can send any frame
     app      App: a server on $SBX_PROXY_DIR/<port>.sock that keeps what it saw
+    raw      Backend: judges every byte it is sent; talk(): awkward clients
     wait     until(): wait on a condition, never on the clock
 """
