@@ -215,11 +215,14 @@ static int
 step_socket(struct connect_req *q, int *fd)
 {
 	struct connector *c = q->c;
+	int r;
 
 	if (q->sb->conf == NULL || q->sb->conf->proxy_dir == NULL)
 		return E_REFUSED;
-	if (worker_direct(c->w))
-		return open_socket(q->sb->conf, q->port, fd);
+	/* Most are ours to open; only what we may not is the master's. */
+	r = open_socket(q->sb->conf, q->port, fd);
+	if (r != E_DENIED || worker_direct(c->w))
+		return r;
 	c->master.sp = worker_channel(c->w);
 	return ask(q, &c->master);
 }

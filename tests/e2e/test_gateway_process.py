@@ -282,6 +282,28 @@ def test_workers_hold_nothing_of_the_masters(tmp):
             assert len(mine & listening) == 1
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+def test_sockets_that_workers_may_not_open(tmp, mode):
+    """The master opens them, by the same rules."""
+    with Gateway.sidecar(tmp, args=["--workers", "2"]) as gw, \
+            App(gw.proxy_dir) as app:
+        gw.proxy_dir.chmod(mode)
+        app.path.chmod(0o600)
+        for _ in range(4):
+            r = get(gw.http, PAGE, token=gw.token)
+            assert (r.status, r.body) == (200, b"hello\n")
+        # Not when it is somebody else's, or leads elsewhere.
+        os.chown(app.path, 12345, -1)
+        gw.signal(signal.SIGHUP)  # no kept upstream connection
+        until(lambda: settled(gw, 2), "reload")
+        os.symlink(app.path, gw.proxy_dir / "8001.sock")
+        for port in (8000, 8001):
+            r = get(gw.http, f"/v1/proxy/{port}/?wait=0", token=gw.token)
+            assert r.status == 502
+            assert json.loads(r.body)["code"] == "socket_refused"
+
+
 def test_no_secret_in_environment_or_log(tmp):
     with Gateway.sidecar(tmp, args=["-vv", "--access-log", "-"]) as gw, \
             App(gw.proxy_dir):
