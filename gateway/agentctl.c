@@ -411,6 +411,12 @@ agentctl_stop(struct agentctl *a)
 		(void)kill(a->pid, SIGTERM);
 }
 
+bool
+agentctl_stopped(const struct agentctl *a)
+{
+	return a->state == AGENT_STOPPED;
+}
+
 void
 agentctl_reap(struct agentctl *a)
 {

@@ -40,6 +40,7 @@ pid_t agentctl_pid(const struct agentctl *a); /* 0: none */
 unsigned agentctl_starts(const struct agentctl *a);
 /* Asks it to end, for good; agentctl_pid() becomes 0 when it has. */
 void agentctl_stop(struct agentctl *a);
-void agentctl_reap(struct agentctl *a); /* after SIGCHLD */
+bool agentctl_stopped(const struct agentctl *a); /* was asked to */
+void agentctl_reap(struct agentctl *a);          /* after SIGCHLD */
 
 #endif

@@ -50,6 +50,8 @@ libgateway_a_SOURCES = \
 	gateway/options.h \
 	gateway/owner.c \
 	gateway/owner.h \
+	gateway/prepare.c \
+	gateway/prepare.h \
 	gateway/proxy.c \
 	gateway/rewrite.c \
 	gateway/rewrite.h \

@@ -29,6 +29,7 @@
 #include "gateway/crew.h"
 #include "gateway/notify.h"
 #include "gateway/owner.h"
+#include "gateway/prepare.h"
 #include "gateway/sockets.h"
 #include "gateway/state.h"
 #include "gateway/tlskeys.h"
@@ -281,44 +282,6 @@ count_workers(const struct gw_conf *conf)
 }
 
 static int
-set_log(const struct gw_conf *conf, char **msg)
-{
-	struct log_options o = {.level = (enum log_level)conf->log_level,
-				.program = "sbx-gateway",
-				.path = conf->log_file,
-				.json = conf->log_json,
-				.time = conf->log_file != NULL ||
-					isatty(STDERR_FILENO) ||
-					getenv("JOURNAL_STREAM") == NULL};
-
-	if (log_setup(&o) == 0)
-		return 0;
-	*msg = xasprintf("cannot open %s: %s", conf->log_file, strerror(errno));
-	return E_SYS;
-}
-
-/* Everything of a configuration that can be refused, before anything is
- * changed by it. */
-static int
-prepare(struct master *m, const struct gw_conf *conf, char **msg)
-{
-	bool made = false;
-	int r;
-
-	if ((r = state_user(conf, &m->user, msg)) != 0)
-		return r;
-	if (m->o.single)
-		m->user.drop = false;
-	if ((r = state_prepare(conf, &m->user, msg)) != 0 ||
-	    (r = certs_ensure(conf, &made, msg)) != 0 ||
-	    (r = certs_check(conf, msg)) != 0)
-		return r;
-	if (made)
-		log_info("tls.selfsigned", "cert=%s/tls.crt", conf->state_dir);
-	return 0;
-}
-
-static int
 load(struct master *m, struct gw_conf **out, char **msg)
 {
 	struct gw_conf *conf;
@@ -326,7 +289,10 @@ load(struct master *m, struct gw_conf **out, char **msg)
 
 	if ((r = m->o.load(&conf, msg, m->o.arg)) != 0)
 		return r;
-	if ((r = prepare(m, conf, msg)) != 0)
+	if ((m->crew != NULL &&
+	     (r = prepare_same(crew_conf(m->crew), conf, m->agent != NULL,
+			       msg)) != 0) ||
+	    (r = prepare_conf(conf, m->o.single, &m->user, msg)) != 0)
 		gwconf_free(conf);
 	else
 		*out = conf;
@@ -349,12 +315,10 @@ enter(struct master *m, struct gw_conf *conf, char **msg)
 	sockets_prune(m->sockets, conf);
 	set_admin(m, conf);
 	set_watches(m, conf);
-	if (conf->agent && m->agent == NULL) {
+	if (conf->agent && m->agent == NULL)
 		start_agent(m, conf);
-	} else if (!conf->agent && m->agent != NULL) {
-		agentctl_free(m->agent);
-		m->agent = NULL;
-	}
+	else if (!conf->agent && m->agent != NULL)
+		agentctl_stop(m->agent); /* freed when it has ended */
 	return 0;
 }
 
@@ -376,7 +340,7 @@ reload(struct master *m, const char *why)
 		gwconf_free(conf);
 	}
 	if (r == 0)
-		r = set_log(conf, &msg);
+		r = prepare_log(conf, &msg);
 	if (r != 0) {
 		m->reload_errors++;
 		log_error("config.reload", "reason=%s action=keep error: %s",
@@ -502,10 +466,17 @@ chld_cb(int signo, void *arg)
 
 	(void)signo;
 	crew_reap(m->crew);
-	if (m->agent != NULL) {
-		agentctl_reap(m->agent);
-		changed_cb(m);
+	if (m->agent == NULL)
+		return;
+	agentctl_reap(m->agent);
+	if (m->state == MASTER_SERVING && agentctl_stopped(m->agent) &&
+	    agentctl_pid(m->agent) == 0) {
+		agentctl_free(m->agent);
+		m->agent = NULL;
+		if (crew_conf(m->crew)->agent) /* wanted again meanwhile */
+			start_agent(m, crew_conf(m->crew));
 	}
+	changed_cb(m);
 }
 
 /* --- start ------------------------------------------------------------- */
@@ -564,7 +535,8 @@ begin(struct master *m, struct gw_conf *conf)
 {
 	char *msg = NULL;
 
-	if (set_log(conf, &msg) != 0 || state_lock(conf, &m->lock, &msg) != 0 ||
+	if (prepare_log(conf, &msg) != 0 ||
+	    state_lock(conf, &m->lock, &msg) != 0 ||
 	    enter(m, conf, &msg) != 0) {
 		log_error("gateway.start", "error: %s", msg);
 		free(msg);

@@ -626,6 +626,30 @@ def test_agent_is_started_and_started_again(tmp):
 
 
 @pytest.mark.root
+def test_agent_can_be_switched_off_and_on(tmp):
+    with agent_gateway(tmp) as gw:
+        text = gw.config.read_text()
+        make_sandbox(gw)
+        gw.config.write_text(text.replace("enabled = yes", "enabled = no"))
+        gw.signal(signal.SIGHUP)
+        until(lambda: status(gw)["agent"] == "off", "off")
+        assert status(gw)["sandboxes"] == 0
+        gw.config.write_text(text)
+        gw.signal(signal.SIGHUP)
+        until(lambda: status(gw)["agent"] == "up", "on")
+        make_sandbox(gw)
+
+
+def test_reload_cannot_move_the_state(tmp):
+    with Gateway(tmp, config=config(tmp)) as gw:
+        gw.config.write_text(gw.config.read_text().replace(
+            f"{tmp}/state", f"{tmp}/elsewhere"))
+        gw.signal(signal.SIGHUP)
+        until(lambda: status(gw)["reload_errors"] == 1, "refused")
+        assert "state_dir: cannot change" in gw.log()
+
+
+@pytest.mark.root
 def test_deleted_sandbox_is_gone_at_once(tmp):
     with agent_gateway(tmp) as gw:
         for _ in range(5):
