@@ -452,6 +452,22 @@ test_early_response(void **state)
 	assert_int_equal(httpc_pool_count(e->pool), 0);
 }
 
+/* The whole request was said, but not all of it has left. */
+static void
+test_response_before_flush(void **state)
+{
+	struct cli *e = *state;
+	char *p = calloc(1, BIG);
+
+	cli_send_head(e, "POST", M_POST, BODY_LENGTH, BIG, NULL);
+	httpc_write(e->c, p, BIG);
+	httpc_end(e->c);
+	cli_say(e, OK_TEXT);
+	cli_expect(e, 200, "ok");
+	assert_int_equal(httpc_pool_count(e->pool), 0);
+	free(p);
+}
+
 #define T(f)   cmocka_unit_test_setup_teardown(f, cli_setup, cli_teardown)
 #define TCP(f) cmocka_unit_test_setup_teardown(f, cli_setup_tcp, cli_teardown)
 
@@ -459,17 +475,29 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(test_simple_and_reuse), TCP(test_simple_and_reuse),
-	    T(test_next_in_end),      T(test_not_pooled_says_close),
-	    T(test_every_split),      T(test_bodiless),
-	    TCP(test_until_close),    T(test_not_kept),
-	    T(test_bad_responses),    T(test_endless_interim),
-	    T(test_upgrade_in_head),  TCP(test_upgrade_later),
-	    T(test_upgrade_other),    T(test_upgrade_declined),
-	    TCP(test_request_length), T(test_request_chunked),
-	    T(test_empty_post),       T(test_bad_request_field),
-	    T(test_response_length),  TCP(test_response_chunked),
-	    T(test_response_held),    T(test_early_response),
+	    T(test_simple_and_reuse),
+	    TCP(test_simple_and_reuse),
+	    T(test_next_in_end),
+	    T(test_not_pooled_says_close),
+	    T(test_every_split),
+	    T(test_bodiless),
+	    TCP(test_until_close),
+	    T(test_not_kept),
+	    T(test_bad_responses),
+	    T(test_endless_interim),
+	    T(test_upgrade_in_head),
+	    TCP(test_upgrade_later),
+	    T(test_upgrade_other),
+	    T(test_upgrade_declined),
+	    TCP(test_request_length),
+	    T(test_request_chunked),
+	    T(test_empty_post),
+	    T(test_bad_request_field),
+	    T(test_response_length),
+	    TCP(test_response_chunked),
+	    T(test_response_held),
+	    T(test_early_response),
+	    T(test_response_before_flush),
 	};
 	int failed;
 

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/socket.h>
+
 #include <cmocka.h>
 
 #include "base/err.h"
@@ -366,6 +368,42 @@ test_arena(void **state)
 	web_expect(w, 200, "x");
 }
 
+/* --- an upgrade whose head cannot leave at once ------------------------ */
+
+static bool
+all_written(void *arg)
+{
+	struct web *w = arg;
+	char buf[65536];
+
+	(void)!recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT);
+	return stream_output(w->up)->len == 0;
+}
+
+/* The connection is freed while its stream still has to write: nobody must be
+ * called there. */
+static void
+test_upgrade_blocked(void **state)
+{
+	static const char junk[4096];
+	struct web *w = *state;
+	int fd;
+
+	web_send(w, GET("/hold"));
+	help_wait(w->l, web_has_held, w);
+	fd = stream_fd(httpd_conn_stream(w->c));
+	while (send(fd, junk, sizeof(junk), MSG_DONTWAIT) > 0)
+		continue;
+	(void)httpd_begin(w->held, 101, STRV("Switching Protocols"), BODY_NONE,
+			  0, 0);
+	w->up = httpd_upgrade(w->held, STRV("x"));
+	assert_non_null(w->up);
+	help_settle(w->l);
+	assert_int_equal(w->conn_closed, 1);
+	assert_true(stream_output(w->up)->len > 0);
+	help_wait(w->l, all_written, w);
+}
+
 #define T(f)   cmocka_unit_test_setup_teardown(f, web_setup, web_teardown)
 #define TCP(f) cmocka_unit_test_setup_teardown(f, web_setup_tcp, web_teardown)
 
@@ -373,15 +411,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(test_simple),        TCP(test_simple),
-	    T(test_every_split),   TCP(test_byte_by_byte),
-	    T(test_no_body_end),   T(test_pipeline),
-	    TCP(test_pipeline),    T(test_pipeline_waits),
-	    T(test_head_request),  T(test_http10),
-	    T(test_http10_closes), T(test_statuses_without_body),
-	    T(test_bad_field),     T(test_inform),
-	    TCP(test_bad_heads),   T(test_head_too_long),
-	    T(test_long_head),     T(test_arena),
+	    T(test_simple),          TCP(test_simple),
+	    T(test_every_split),     TCP(test_byte_by_byte),
+	    T(test_no_body_end),     T(test_pipeline),
+	    TCP(test_pipeline),      T(test_pipeline_waits),
+	    T(test_head_request),    T(test_http10),
+	    T(test_http10_closes),   T(test_statuses_without_body),
+	    T(test_bad_field),       T(test_inform),
+	    TCP(test_bad_heads),     T(test_head_too_long),
+	    T(test_long_head),       T(test_arena),
+	    T(test_upgrade_blocked),
 	};
 	int failed;
 
