@@ -72,7 +72,7 @@ Run this as root (sudo $0), or install them first:
 # A newer libssh2 than Debian 12's, for sbx-tunnel. Without it the tunnel is
 # built with the system's, and does less.
 libssh2_build() {
-	tools/build-libssh2.sh ||
+	timeout 180 tools/build-libssh2.sh ||
 		say "going on with the system's libssh2"
 }
 

@@ -237,14 +237,20 @@ static void
 test_signals_clean(void **state)
 {
 	struct probe *pr = *state;
+	unsigned long long blocked = 1, ignored = 1;
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	start(pr, "grep -E '^Sig(Blk|Ign|Pnd)' /proc/self/status",
 	      (struct proc_options){0});
 	until(pr, &pr->exited);
-	assert_string_equal(pr->out[0].s, "SigPnd:\t0000000000000000\n"
-					  "SigBlk:\t0000000000000000\n"
-					  "SigIgn:\t0000000000000000\n");
+	assert_int_equal(sscanf(pr->out[0].s,
+				"SigPnd: %*x SigBlk: %llx SigIgn: %llx",
+				&blocked, &ignored),
+			 2);
+	assert_int_equal(blocked, 0);
+	/* Signals 32 and 33 are glibc's own; whoever was started by its
+	 * posix_spawn() (by make) has them ignored and cannot change it. */
+	assert_int_equal(ignored & ~(3ULL << 31), 0);
 }
 
 static void
