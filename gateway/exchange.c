@@ -25,8 +25,6 @@
 #include "gateway/exchange_int.h"
 #include "gateway/forwarded.h"
 #include "gateway/limits.h"
-#include "gateway/rewrite.h"
-#include "gateway/route.h"
 #include "gateway/worker.h"
 #include "net/addr.h"
 #include "net/httpc.h"
@@ -84,7 +82,7 @@ count_failure(struct stats *st, enum gw_error e)
 		st->rejected_auth++;
 	else if (e == GE_LIMIT)
 		st->rejected_limit++;
-	else if (errpage_status(e) >= 500)
+	else if (errpage_status(e) >= 500 && e != GE_AUTH_UNAVAILABLE)
 		st->upstream_failed++;
 }
 
@@ -197,249 +195,22 @@ exchange_closed(struct httpd_req *rq, int err, void *arg)
 	ex->sb = NULL;
 }
 
-/* --- where it goes ----------------------------------------------------- */
-
-/* "/v1/sandboxes" and what is below. */
-static bool
-is_list(struct strv tail)
+/* The client ended its direction while its request is served. Over TLS that is
+ * a client that has gone (nobody half-closes there), and what runs for it is
+ * told; over plain TCP and unix sockets it may well be waiting. */
+void
+exchange_peer_eof(struct httpd_req *rq, void *arg)
 {
-	const struct strv list = STRV("/v1/sandboxes");
+	struct exchange *ex = arg;
 
-	if (!strv_starts(tail, list))
-		return false;
-	return tail.len == list.len || tail.p[list.len] == '/' ||
-	       tail.p[list.len] == '?';
-}
-
-/* "/v1/sandboxes" itself: creating, listing, deleting all of them. */
-static bool
-is_whole_list(struct strv tail)
-{
-	struct strv rest;
-
-	if (!is_list(tail))
-		return false;
-	rest = strv_from(tail, STRV("/v1/sandboxes").len);
-	if (rest.len > 0 && rest.p[0] == '/')
-		rest = strv_from(rest, 1);
-	return rest.len == 0 || rest.p[0] == '?';
-}
-
-/* "/v1/exec" of one sandbox, as an agent of many wants it. */
-static struct strv
-scoped_target(struct exchange *ex, const char *id, struct strv tail)
-{
-	struct strv rest = tail;
-	size_t n;
-	char *p;
-
-	if (!strv_starts(tail, STRV("/v1/")))
-		return tail;
-	rest = strv_from(tail, 4);
-	n = STRV("/v1/sandboxes/").len + strlen(id) + 1 + rest.len;
-	p = httpd_alloc(ex->rq, n + 1);
-	(void)snprintf(p, n + 1, "/v1/sandboxes/%s/%.*s", id, STRV_ARG(rest));
-	return (struct strv){p, n};
-}
-
-/* The default sandbox, if it has an agent to itself. */
-static const struct gw_sandbox_conf *
-default_with_agent(struct route_table *t)
-{
-	struct route_sandbox *sb = route_lookup(t, STRV_NULL);
-
-	if (sb == NULL || sb->conf == NULL || sb->conf->agent == NULL)
-		return NULL;
-	return sb->conf;
-}
-
-/* What must be open for the request, from the way it is routed. False: it
- * contradicts itself. */
-static bool
-what_is_needed(struct exchange *ex)
-{
-	struct route_table *t = worker_routes(ex->path->w);
-	struct route_match *m = &ex->m;
-	struct auth_req *q = &ex->want;
-
-	if (m->label.len > 0 && route_agent(t, m->label) == NULL) {
-		/* a sandbox by name: the path may name no other */
-		if (m->id.len > 0 && !strv_eq_nocase(m->id, m->label))
-			return false;
-		m->id = m->label;
-	}
-	q->id = m->id;
-	q->need = AUTH_NEED_SANDBOX;
-	if (m->kind == ROUTE_API)
-		q->need = AUTH_NEED_OPERATOR;
-	else if (m->kind == ROUTE_AGENT &&
-		 (is_whole_list(m->tail) ||
-		  (m->id.len == 0 && default_with_agent(t) == NULL)))
-		q->need = AUTH_NEED_OPERATOR;
-	return true;
-}
-
-/* The agent whose HTTP serves this; false when there is none. */
-static bool
-find_agent(struct exchange *ex)
-{
-	struct route_table *t = worker_routes(ex->path->w);
-	const struct gw_sandbox_conf *conf;
-
-	if (ex->sb != NULL)
-		ex->agent = ex->sb->agent;
-	else if (ex->m.label.len > 0 && ex->m.id.len == 0)
-		ex->agent = route_agent(t, ex->m.label);
-	else
-		ex->agent = route_default_agent(t);
-	conf = ex->sb != NULL ? ex->sb->conf : NULL;
-	if (ex->sb == NULL && ex->agent == NULL)
-		conf = default_with_agent(t);
-	if (conf != NULL) {
-		ex->agent_http = conf->agent;
-		ex->agent_token = conf->agent_token;
-		return conf->agent != NULL;
-	}
-	if (ex->agent == NULL)
-		return false;
-	ex->agent_http = ex->agent->http;
-	ex->agent_token = ex->agent->token;
-	return true;
-}
-
-/* A request for an agent: everything but a port inside. */
-static void
-go_agent(struct exchange *ex)
-{
-	struct strv tail = ex->m.tail;
-
-	if (!route_plain_path(tail)) {
-		exchange_fail(ex, GE_BAD_REQUEST,
-			      "that path could be read in two ways");
+	if (!exchange_https(ex))
 		return;
-	}
-	if (!find_agent(ex)) {
-		exchange_fail(ex,
-			      ex->sb == NULL && ex->m.id.len > 0
-				  ? GE_NO_SUCH_SANDBOX
-				  : GE_NO_ROUTE,
-			      NULL);
-		return;
-	}
-	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->conf == NULL &&
-	    !is_list(tail))
-		tail = scoped_target(ex, ex->sb->id, tail);
-	ex->target = tail;
-	proxy_start(ex);
-}
-
-/* A port: what the server inside gets as its target. */
-static void
-go_port(struct exchange *ex)
-{
-	struct strv tail = ex->m.tail, rest;
-	char *p;
-
-	if (ex->sb == NULL) {
-		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
-		return;
-	}
-	if (!connector_reaches(ex->sb)) {
-		/* through its agent, which proxies on */
-		if (!route_stays_below(tail)) {
-			exchange_fail(ex, GE_BAD_REQUEST,
-				      "dot segments cannot be sent on there");
-			return;
-		}
-		(void)find_agent(ex);
-		p = httpd_alloc(ex->rq, tail.len + 128);
-		tail.len = (size_t)snprintf(
-		    p, tail.len + 128, "/v1/sandboxes/%s/%s/%u%.*s", ex->sb->id,
-		    ex->m.keep_prefix ? "absproxy" : "proxy", ex->m.port,
-		    STRV_ARG(tail));
-		tail.p = p;
-	} else if (ex->m.keep_prefix) {
-		tail = http1_path(httpd_head(ex->rq));
-	} else if (tail.len == 0) {
-		tail = STRV("/");
-	} else if (tail.p[0] == '?') {
-		rest = tail;
-		p = httpd_alloc(ex->rq, rest.len + 1);
-		p[0] = '/';
-		memcpy(p + 1, rest.p, rest.len);
-		tail = (struct strv){p, rest.len + 1};
-	}
-	ex->target = tail;
-	proxy_start(ex);
-}
-
-/* --- authorised -------------------------------------------------------- */
-
-/* A page whose relative links would go wrong without the slash. */
-static void
-add_slash(struct exchange *ex)
-{
-	struct strbuf extra = {0};
-	struct strv prefix = ex->m.prefix, tail = ex->m.tail;
-
+	ex->close = "client_fin";
 	exchange_stop(ex);
-	strbuf_addf(&extra,
-		    "Location: %.*s/%.*s\r\nCache-Control: no-store\r\n",
-		    STRV_ARG(prefix), STRV_ARG(tail));
-	httpd_respond(ex->rq, 308, NULL, (struct strv){extra.s, extra.len},
-		      STRV_NULL);
-	strbuf_clear(&extra);
+	httpd_abort(rq);
 }
 
-static bool
-is_gone(struct exchange *ex)
-{
-	const struct http_head *h = httpd_head(ex->rq);
-
-	if (ex->sb == NULL || !ex->sb->gone)
-		return false;
-	/* Deleting once more is the agent's to answer. */
-	return !(ex->m.kind == ROUTE_AGENT && h->method == M_DELETE &&
-		 ex->who.kind >= AUTH_ADMIN);
-}
-
-static void
-authorised(struct exchange *ex, struct route_sandbox *sb)
-{
-	const struct gw_conf *conf = worker_conf(ex->path->w);
-	uint64_t most = conf->limits.conns_per_sandbox;
-
-	ex->queue_us = exchange_elapsed_us(ex);
-	if (sb != NULL) {
-		bool full = most != 0 && sb->conns >= most;
-
-		route_hold(sb);
-		ex->sb = sb;
-		if (full) {
-			exchange_fail(ex, GE_LIMIT, NULL);
-			return;
-		}
-	}
-	if (is_gone(ex)) {
-		exchange_fail(ex, GE_SANDBOX_STOPPED, ex->sb->gone_reason);
-		return;
-	}
-	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->agent != NULL &&
-	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->id)) &&
-	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->agent->name))) {
-		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
-		return;
-	}
-	if (ex->m.kind == ROUTE_API)
-		exchange_fail(ex, GE_NO_ROUTE, NULL);
-	else if (ex->m.kind == ROUTE_AGENT)
-		go_agent(ex);
-	else if (ex->m.no_slash && !ex->m.keep_prefix &&
-		 rewrite_is_navigation(httpd_head(ex->rq)))
-		add_slash(ex);
-	else
-		go_port(ex);
-}
+/* --- authorisation ------------------------------------------------------ */
 
 static void authorise(struct exchange *ex);
 
@@ -472,7 +243,7 @@ authorise(struct exchange *ex)
 	switch (
 	    auth_check(worker_auth(w), &cs->auth, &ex->want, &ex->who, &sb)) {
 	case AUTH_OK:
-		authorised(ex, sb);
+		dispatch_go(ex, sb);
 		return;
 	case AUTH_REFUSED:
 		exchange_fail(ex, GE_UNAUTHORIZED, NULL);
@@ -562,7 +333,10 @@ answer_redirect(struct exchange *ex)
 	return true;
 }
 
-static const struct httpd_req_cbs waiting_cbs = {.closed = exchange_closed};
+static const struct httpd_req_cbs waiting_cbs = {
+    .peer_eof = exchange_peer_eof,
+    .closed = exchange_closed,
+};
 
 static struct exchange *
 exchange_begin(struct httpd_req *rq, struct worker *w)
@@ -628,7 +402,7 @@ request_cb(struct httpd_req *rq, void *arg)
 		exchange_fail(ex, GE_BAD_REQUEST, ex->m.why);
 	} else if (ex->m.kind == ROUTE_NONE) {
 		exchange_fail(ex, GE_NO_ROUTE, NULL);
-	} else if (!what_is_needed(ex)) {
+	} else if (!dispatch_need(ex)) {
 		exchange_fail(ex, GE_BAD_REQUEST,
 			      "the path names another sandbox");
 	} else {
@@ -668,10 +442,28 @@ conn_closed_cb(struct httpd_conn *c, void *arg)
 	limits_close(worker_limits(w), httpd_conn_peer(c));
 }
 
+/* An IPv4 client of an IPv6 listener is an IPv4 client. */
+static struct addr
+plain_peer(const struct addr *peer)
+{
+	const struct in6_addr *six = &peer->u.in6.sin6_addr;
+	struct addr a = *peer;
+
+	if (peer->u.sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(six))
+		return a;
+	memset(&a, 0, sizeof(a));
+	a.len = sizeof(a.u.in);
+	a.u.in.sin_family = AF_INET;
+	a.u.in.sin_port = peer->u.in6.sin6_port;
+	memcpy(&a.u.in.sin_addr, six->s6_addr + 12, 4);
+	return a;
+}
+
 void
 exchange_accept(struct worker *w, const struct worker_listener *ls, int fd,
-		const struct addr *peer)
+		const struct addr *from)
 {
+	const struct addr client = plain_peer(from), *peer = &client;
 	const struct gw_conf *conf = worker_conf(w);
 	struct limits *l = worker_limits(w);
 	struct stream *st;

@@ -27,7 +27,7 @@ void exchange_httpd_free(struct worker *w, struct httpd *s);
 /* Takes fd, accepted from ls: checks the limits (connections, per address,
  * handshakes a second), starts TLS if ls has it, and serves the connection. */
 void exchange_accept(struct worker *w, const struct worker_listener *ls, int fd,
-		     const struct addr *peer);
+		     const struct addr *from);
 
 /* Open connections, tunnels included: 0 means that a retired worker may go. */
 size_t exchange_count(struct worker *w);

@@ -88,8 +88,9 @@ struct exchange {
 
 /* Answers with an error; ends the exchange's other activities. */
 void exchange_fail(struct exchange *ex, enum gw_error e, const char *detail);
-/* httpd's `closed`, for whatever callbacks are set. */
+/* httpd's, for whatever callbacks are set. */
 void exchange_closed(struct httpd_req *rq, int err, void *arg);
+void exchange_peer_eof(struct httpd_req *rq, void *arg);
 /* Stops waiting for anything and lets go of the upstream. */
 void exchange_stop(struct exchange *ex);
 uint64_t exchange_elapsed_us(const struct exchange *ex);
@@ -100,11 +101,35 @@ struct strv exchange_host(const struct exchange *ex);
 struct access_entry;
 void exchange_entry(struct exchange *ex, struct access_entry *e, char *peer);
 
+/* dispatch.c: what must be open for the request, from the way it is routed.
+ * False: it contradicts itself. */
+bool dispatch_need(struct exchange *ex);
+/* That is open (sb NULL: it is not in the table): sends the request on. */
+void dispatch_go(struct exchange *ex, struct route_sandbox *sb);
+
 /* proxy.c: the request is authorised, its target is known. */
 void proxy_start(struct exchange *ex);
 /* The client went away, or the exchange ends otherwise. */
 void proxy_stop(struct exchange *ex);
 
+/* proxy_head.c. */
+static inline bool
+exchange_to_agent(const struct exchange *ex)
+{
+	return ex->agent_http != NULL;
+}
+/* The protocol to ask for inside, empty: none. Only websocket, and what
+ * configuration adds; h2c would be a way around everything here. */
+struct strv proxy_wanted_upgrade(const struct exchange *ex,
+				 const struct http_head *h);
+size_t proxy_request_room(const struct exchange *ex, const struct http_head *h);
+void proxy_put_request(struct exchange *ex, const struct http_head *h,
+		       struct http_writer *w);
+/* How the body goes to the client: as it came. An answer to HEAD says what the
+ * one to GET would say. */
+enum http_body proxy_client_body(const struct http_head *h);
+/* Passes an interim response. */
+void proxy_inform(struct exchange *ex, const struct http_head *h);
 /* Writes a response's fields for the client. */
 void proxy_put_response(struct exchange *ex, const struct http_head *h,
 			struct http_writer *w);

@@ -25,6 +25,7 @@ libgateway_a_SOURCES = \
 	gateway/crewchild.c \
 	gateway/crewchild.h \
 	gateway/crewstats.c \
+	gateway/dispatch.c \
 	gateway/errpage.c \
 	gateway/errpage.h \
 	gateway/exchange.c \
@@ -40,6 +41,7 @@ libgateway_a_SOURCES = \
 	gateway/gwspec.c \
 	gateway/hub.c \
 	gateway/hub.h \
+	gateway/hub_user.c \
 	gateway/limits.c \
 	gateway/limits.h \
 	gateway/master.c \
@@ -53,6 +55,7 @@ libgateway_a_SOURCES = \
 	gateway/prepare.c \
 	gateway/prepare.h \
 	gateway/proxy.c \
+	gateway/proxy_head.c \
 	gateway/rewrite.c \
 	gateway/rewrite.h \
 	gateway/route.c \

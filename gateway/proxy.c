@@ -10,28 +10,19 @@
  */
 #include "config.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "gateway/exchange_int.h"
-#include "gateway/forwarded.h"
 #include "gateway/gwconf.h"
-#include "gateway/rewrite.h"
 #include "net/buf.h"
 #include "net/httpc.h"
 #include "net/httpd.h"
 #include "net/stream.h"
 
 /* --- the upstream's name ----------------------------------------------- */
-
-static bool
-to_agent(const struct exchange *ex)
-{
-	return ex->agent_http != NULL;
-}
 
 static size_t
 put_u64(char *p, uint64_t v)
@@ -55,7 +46,7 @@ upstream_key(const struct exchange *ex, char key[KEY_MAX])
 {
 	size_t n;
 
-	if (to_agent(ex)) {
+	if (exchange_to_agent(ex)) {
 		n = strlen(ex->agent_http);
 		if (n >= KEY_MAX)
 			return STRV_NULL; /* then it is not kept */
@@ -90,196 +81,6 @@ may_repeat(const struct http_head *h)
 		break;
 	}
 	return false;
-}
-
-/* --- the request ------------------------------------------------------- */
-
-static enum host_policy
-host_policy(const struct exchange *ex)
-{
-	if (to_agent(ex))
-		return HOST_FORWARD;
-	if (ex->sb->conf != NULL)
-		return ex->sb->conf->host_policy;
-	return worker_conf(ex->path->w)->host_policy;
-}
-
-static struct rewrite
-rewriting(const struct exchange *ex)
-{
-	return (struct rewrite){
-	    .prefix = ex->m.keep_prefix ? STRV_NULL : ex->m.prefix,
-	    .host = exchange_host(ex),
-	    .https = exchange_https(ex),
-	    .port = ex->m.port,
-	};
-}
-
-/* The protocol to ask for inside, empty: none. Only websocket, and what
- * configuration adds; h2c would be a way around everything here. */
-static struct strv
-wanted_upgrade(const struct exchange *ex, const struct http_head *h)
-{
-	char **extra = worker_conf(ex->path->w)->upgrades;
-	struct strv asked;
-
-	if (!h->wants_upgrade || h->method != M_GET || h->minor == 0 ||
-	    h->body != BODY_NONE)
-		return STRV_NULL;
-	asked = http1_get(h, H_UPGRADE);
-	if (http1_list_has(asked, STRV("websocket")))
-		return STRV("websocket");
-	for (; extra != NULL && *extra != NULL; extra++) {
-		struct strv name = strv_of(*extra);
-
-		if (!strv_eq_nocase(name, STRV("h2c")) &&
-		    http1_list_has(asked, name))
-			return name;
-	}
-	return STRV_NULL;
-}
-
-/* Authorization is the application's own unless it is a bearer (which may be
- * somebody's account), and never goes to an agent. */
-static bool
-passes_authorization(const struct exchange *ex, struct strv v)
-{
-	const struct gw_conf *conf = worker_conf(ex->path->w);
-	bool forward = conf->forward_bearer;
-
-	if (to_agent(ex) || !ex->who.by_token)
-		return false;
-	if (ex->sb->conf != NULL)
-		forward = ex->sb->conf->forward_bearer;
-	return forward || v.len < 6 ||
-	       !strv_eq_nocase((struct strv){v.p, 6}, STRV("Bearer"));
-}
-
-/* A name that some servers cannot tell from one that is ours to set: with
- * underscores for hyphens, as in CGI. */
-static bool
-is_disguised(struct strv name)
-{
-	char plain[32];
-	enum http_hdr id;
-	size_t i;
-
-	if (name.len > sizeof(plain) || memchr(name.p, '_', name.len) == NULL)
-		return false;
-	for (i = 0; i < name.len; i++)
-		plain[i] = (char)(name.p[i] == '_' ? '-' : name.p[i]);
-	id = http1_hdr_id((struct strv){plain, name.len});
-	return forwarded_owns(id) || id == H_X_SANDBOX_TOKEN ||
-	       id == H_AUTHORIZATION || id == H_HOST || id == H_ORIGIN ||
-	       id == H_CONTENT_LENGTH || id == H_TRANSFER_ENCODING;
-}
-
-static bool
-is_ours(struct strv name)
-{
-	return (name.len == 10 && strv_eq_nocase(name, STRV("X-Sbx-Wait"))) ||
-	       is_disguised(name);
-}
-
-static void
-put_origin(struct exchange *ex, struct http_writer *w, struct strv v)
-{
-	struct rewrite r = rewriting(ex);
-	char buf[32];
-	struct strv inner;
-
-	if (host_policy(ex) == HOST_LOCALHOST &&
-	    rewrite_origin(&r, v, buf, &inner))
-		v = inner;
-	http1_put(w, STRV("Origin"), v);
-}
-
-/* The fields that go on as they came. */
-static void
-put_request_fields(struct exchange *ex, const struct http_head *h,
-		   struct http_writer *w)
-{
-	size_t i;
-
-	for (i = 0; i < h->nfields; i++) {
-		enum http_hdr id = (enum http_hdr)h->fields[i].id;
-		struct strv name = http1_name(h, i), v = http1_value(h, i);
-
-		if (id == H_OTHER ? is_ours(name)
-				  : http1_is_hop(id) || forwarded_owns(id))
-			continue;
-		if (h->connection_other && http1_connection_names(h, name))
-			continue;
-		switch ((int)id) {
-		case H_HOST:
-		case H_CONTENT_LENGTH:
-		case H_EXPECT: /* httpd has seen to it */
-		case H_X_SANDBOX_TOKEN:
-			break;
-		case H_AUTHORIZATION:
-			if (passes_authorization(ex, v))
-				http1_put_field(w, h, i);
-			break;
-		case H_ORIGIN:
-			put_origin(ex, w, v);
-			break;
-		default:
-			http1_put_field(w, h, i);
-		}
-	}
-}
-
-static void
-put_host(const struct exchange *ex, struct http_writer *w)
-{
-	struct strv host = exchange_host(ex);
-	char local[24];
-
-	if (host_policy(ex) == HOST_LOCALHOST || host.len == 0)
-		host =
-		    rewrite_local_host(to_agent(ex) ? 80 : ex->m.port, local);
-	http1_put(w, STRV("Host"), host);
-}
-
-/* Ours to an agent: the client's own token where it is the sandbox's, else
- * what the agent wants of us. */
-static void
-put_agent_token(const struct exchange *ex, struct http_writer *w)
-{
-	bool own = ex->who.kind == AUTH_SANDBOX;
-
-	if (own && (ex->sb->conf == NULL || ex->agent_token == NULL))
-		http1_put(w, STRV("X-Sandbox-Token"), ex->want.token);
-	else if (ex->agent_token != NULL)
-		http1_put(w, STRV("X-Sandbox-Token"), strv_of(ex->agent_token));
-}
-
-static void
-put_request(struct exchange *ex, const struct http_head *h,
-	    struct http_writer *w)
-{
-	struct forwarded f = {
-	    .head = h,
-	    .peer = httpd_conn_peer(httpd_req_conn(ex->rq)),
-	    .trusted = ex->trusted,
-	    .https = exchange_https(ex),
-	    .host = exchange_host(ex),
-	    .prefix = ex->m.keep_prefix ? STRV_NULL : ex->m.prefix,
-	    .id = ex->id,
-	};
-
-	put_host(ex, w);
-	put_request_fields(ex, h, w);
-	forwarded_put(w, &f);
-	if (to_agent(ex))
-		put_agent_token(ex, w);
-}
-
-static size_t
-request_room(const struct exchange *ex, const struct http_head *h)
-{
-	return h->len + ex->target.len + ex->m.prefix.len + 1024 +
-	       2 * exchange_host(ex).len + ex->id.len;
 }
 
 /* --- the two bodies ---------------------------------------------------- */
@@ -367,90 +168,6 @@ flush_cb(void *arg)
 /* --- the response ------------------------------------------------------ */
 
 static void
-put_location(struct exchange *ex, struct http_writer *w, struct strv v)
-{
-	struct rewrite r = rewriting(ex);
-	struct rewrite_value out;
-
-	if (rewrite_location(&r, v, &out))
-		http1_put_parts(w, STRV("Location"), out.part, out.n);
-	else
-		http1_put(w, STRV("Location"), v);
-}
-
-static void
-put_set_cookie(struct exchange *ex, struct http_writer *w, struct strv v)
-{
-	struct rewrite r = rewriting(ex);
-	struct rewrite_value out;
-
-	if (rewrite_set_cookie(&r, v, &out))
-		http1_put_parts(w, STRV("Set-Cookie"), out.part, out.n);
-	else
-		http1_put(w, STRV("Set-Cookie"), v);
-}
-
-void
-proxy_put_response(struct exchange *ex, const struct http_head *h,
-		   struct http_writer *w)
-{
-	bool rewrite = worker_conf(ex->path->w)->rewrite && !to_agent(ex);
-	size_t i;
-
-	for (i = 0; i < h->nfields; i++) {
-		enum http_hdr id = (enum http_hdr)h->fields[i].id;
-		struct strv name = http1_name(h, i), v = http1_value(h, i);
-
-		if (id == H_CONTENT_LENGTH ||
-		    (id != H_OTHER && http1_is_hop(id)))
-			continue;
-		if (h->connection_other && http1_connection_names(h, name))
-			continue;
-		if (id == H_LOCATION && rewrite)
-			put_location(ex, w, v);
-		else if (id == H_SET_COOKIE && rewrite)
-			put_set_cookie(ex, w, v);
-		else
-			http1_put_field(w, h, i);
-	}
-}
-
-static void
-inform(struct exchange *ex, const struct http_head *h)
-{
-	struct strbuf b = {0};
-	size_t i;
-
-	if (h->status == 100)
-		return; /* httpd sends its own */
-	for (i = 0; i < h->nfields; i++) {
-		struct strv name = http1_name(h, i), v = http1_value(h, i);
-
-		if (http1_is_hop((enum http_hdr)h->fields[i].id) ||
-		    h->fields[i].id == H_CONTENT_LENGTH ||
-		    (h->connection_other && http1_connection_names(h, name)))
-			continue;
-		strbuf_addf(&b, "%.*s: %.*s\r\n", STRV_ARG(name), STRV_ARG(v));
-	}
-	httpd_inform(ex->rq, h->status, (struct strv){b.s, b.len});
-	strbuf_clear(&b);
-}
-
-/* How the body goes to the client: as it came. An answer to HEAD says what
- * the one to GET would say. */
-static enum http_body
-client_body(const struct http_head *h)
-{
-	if (h->body != BODY_NONE)
-		return h->body;
-	if (h->status == 204)
-		return BODY_NONE;
-	if (h->has_content_length)
-		return BODY_LENGTH;
-	return h->status == 304 ? BODY_NONE : BODY_UNTIL_CLOSE;
-}
-
-static void
 bad_response(struct exchange *ex, const char *what)
 {
 	ex->close = "backend_proto";
@@ -467,7 +184,7 @@ response_head(struct httpc *c, const struct http_head *h, bool interim,
 
 	(void)c;
 	if (interim) {
-		inform(ex, h);
+		proxy_inform(ex, h);
 		return;
 	}
 	ex->first_us = exchange_elapsed_us(ex);
@@ -475,7 +192,7 @@ response_head(struct httpc *c, const struct http_head *h, bool interim,
 		tunnel_start(ex, h);
 		return;
 	}
-	body = client_body(h);
+	body = proxy_client_body(h);
 	w = httpd_begin(ex->rq, h->status, http1_reason(h),
 			body == BODY_CHUNKED ? BODY_UNTIL_CLOSE : body,
 			h->content_length, h->len + 512 + 4 * ex->m.prefix.len);
@@ -551,11 +268,11 @@ proxy_send(struct exchange *ex)
 	struct http_writer *w;
 
 	ex->state = EX_PROXY;
-	ex->upgrade = wanted_upgrade(ex, h);
+	ex->upgrade = proxy_wanted_upgrade(ex, h);
 	w = httpc_begin(ex->up, &upstream_cbs, ex, http1_method(h), h->method,
 			ex->target, h->body, h->content_length,
-			request_room(ex, h));
-	put_request(ex, h, w);
+			proxy_request_room(ex, h));
+	proxy_put_request(ex, h, w);
 	if (httpc_end_head(ex->up, ex->upgrade) != 0) {
 		exchange_fail(ex, GE_TOO_LARGE, NULL);
 		return;
@@ -582,7 +299,7 @@ connect_failed(struct exchange *ex, int err)
 	(void)snprintf(detail, sizeof(detail), "port %u", ex->m.port);
 	switch (err) {
 	case E_REFUSED:
-		if (to_agent(ex))
+		if (exchange_to_agent(ex))
 			exchange_fail(ex, GE_UNREACHABLE, NULL);
 		else
 			exchange_fail(ex, GE_PORT_NOT_LISTENING, detail);
@@ -592,7 +309,8 @@ connect_failed(struct exchange *ex, int err)
 		break;
 	case E_DENIED:
 		exchange_fail(ex,
-			      to_agent(ex) ? GE_UNREACHABLE : GE_CONNECT_DENIED,
+			      exchange_to_agent(ex) ? GE_UNREACHABLE
+						    : GE_CONNECT_DENIED,
 			      NULL);
 		break;
 	case E_NOTFOUND:
@@ -667,7 +385,7 @@ proxy_connect(struct exchange *ex)
 	ex->state = EX_CONNECT;
 	memset(q, 0, sizeof(*q));
 	q->sb = ex->sb;
-	q->port = to_agent(ex) ? 0 : ex->m.port;
+	q->port = exchange_to_agent(ex) ? 0 : ex->m.port;
 	q->http = ex->agent_http;
 	q->wait_ms = patience(ex, httpd_head(ex->rq));
 	q->timeout_ms = worker_conf(w)->t.connect;
@@ -686,7 +404,7 @@ proxy_start(struct exchange *ex)
 	char key[KEY_MAX];
 
 	task_init(&ex->flush, flush_cb, ex);
-	if (to_agent(ex) || may_repeat(httpd_head(ex->rq)))
+	if (exchange_to_agent(ex) || may_repeat(httpd_head(ex->rq)))
 		ex->up = httpc_pool_get(worker_pool(w), upstream_key(ex, key));
 	if (ex->up == NULL) {
 		proxy_connect(ex);

@@ -185,14 +185,34 @@ addr_text(const struct addr *a, char buf[ADDR_TEXT_MAX])
 	return buf;
 }
 
+/* Each request tells its client's address: without inet_ntop's printf. */
+static const char *
+ipv4_text(const struct in_addr *ip, char *buf)
+{
+	const uint8_t *b = (const uint8_t *)&ip->s_addr;
+	char *p = buf;
+
+	for (int i = 0; i < 4; i++) {
+		unsigned v = b[i];
+
+		if (v >= 100)
+			*p++ = (char)('0' + v / 100);
+		if (v >= 10)
+			*p++ = (char)('0' + v / 10 % 10);
+		*p++ = (char)('0' + v % 10);
+		*p++ = i < 3 ? '.' : '\0';
+	}
+	return buf;
+}
+
 const char *
 addr_ip_text(const struct addr *a, char buf[ADDR_TEXT_MAX])
 {
 	const void *ip = NULL;
 
 	if (a->u.sa.sa_family == AF_INET)
-		ip = &a->u.in.sin_addr;
-	else if (a->u.sa.sa_family == AF_INET6)
+		return ipv4_text(&a->u.in.sin_addr, buf);
+	if (a->u.sa.sa_family == AF_INET6)
 		ip = &a->u.in6.sin6_addr;
 	if (ip == NULL ||
 	    inet_ntop(a->u.sa.sa_family, ip, buf, ADDR_TEXT_MAX) == NULL)

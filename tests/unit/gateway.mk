@@ -35,6 +35,12 @@ tests_unit_test_gwman_SOURCES = tests/unit/test_gwman.c
 tests_unit_test_gwman_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_gwman_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_hub
+TESTS += tests/unit/test_hub
+tests_unit_test_hub_SOURCES = tests/unit/test_hub.c
+tests_unit_test_hub_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_hub_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_limits
 TESTS += tests/unit/test_limits
 tests_unit_test_limits_SOURCES = tests/unit/test_limits.c

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the way a request is routed to where it is sent: which credential it
+ * takes, which agent or port inside is meant, and the target that is asked for
+ * there. The sandbox that was authorised is the only one that the request can
+ * get to, whatever its path says.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/exchange_int.h"
+#include "gateway/gwconf.h"
+#include "gateway/rewrite.h"
+#include "net/httpd.h"
+
+/* --- what must be open ------------------------------------------------- */
+
+/* "/v1/sandboxes" and what is below. */
+static bool
+is_list(struct strv tail)
+{
+	const struct strv list = STRV("/v1/sandboxes");
+
+	if (!strv_starts(tail, list))
+		return false;
+	return tail.len == list.len || tail.p[list.len] == '/' ||
+	       tail.p[list.len] == '?';
+}
+
+/* "/v1/sandboxes" itself: creating, listing, deleting all of them. */
+static bool
+is_whole_list(struct strv tail)
+{
+	struct strv rest;
+
+	if (!is_list(tail))
+		return false;
+	rest = strv_from(tail, STRV("/v1/sandboxes").len);
+	if (rest.len > 0 && rest.p[0] == '/')
+		rest = strv_from(rest, 1);
+	return rest.len == 0 || rest.p[0] == '?';
+}
+
+/* "/v1/exec" of one sandbox, as an agent of many wants it. */
+static struct strv
+scoped_target(struct exchange *ex, const char *id, struct strv tail)
+{
+	struct strv rest = tail;
+	size_t n;
+	char *p;
+
+	if (!strv_starts(tail, STRV("/v1/")))
+		return tail;
+	rest = strv_from(tail, 4);
+	n = STRV("/v1/sandboxes/").len + strlen(id) + 1 + rest.len;
+	p = httpd_alloc(ex->rq, n + 1);
+	(void)snprintf(p, n + 1, "/v1/sandboxes/%s/%.*s", id, STRV_ARG(rest));
+	return (struct strv){p, n};
+}
+
+/* The default sandbox, if it has an agent to itself. */
+static const struct gw_sandbox_conf *
+default_with_agent(struct route_table *t)
+{
+	struct route_sandbox *sb = route_lookup(t, STRV_NULL);
+
+	if (sb == NULL || sb->conf == NULL || sb->conf->agent == NULL)
+		return NULL;
+	return sb->conf;
+}
+
+bool
+dispatch_need(struct exchange *ex)
+{
+	struct route_table *t = worker_routes(ex->path->w);
+	struct route_match *m = &ex->m;
+	struct auth_req *q = &ex->want;
+
+	if (m->label.len > 0 && route_agent(t, m->label) == NULL) {
+		/* a sandbox by name: the path may name no other */
+		if (m->id.len > 0 && !strv_eq_nocase(m->id, m->label))
+			return false;
+		m->id = m->label;
+	}
+	q->id = m->id;
+	q->need = AUTH_NEED_SANDBOX;
+	if (m->kind == ROUTE_API)
+		q->need = AUTH_NEED_OPERATOR;
+	else if (m->kind == ROUTE_AGENT &&
+		 (is_whole_list(m->tail) ||
+		  (m->id.len == 0 && default_with_agent(t) == NULL)))
+		q->need = AUTH_NEED_OPERATOR;
+	return true;
+}
+
+/* The agent whose HTTP serves this; false when there is none. */
+static bool
+find_agent(struct exchange *ex)
+{
+	struct route_table *t = worker_routes(ex->path->w);
+	const struct gw_sandbox_conf *conf;
+
+	if (ex->sb != NULL)
+		ex->agent = ex->sb->agent;
+	else if (ex->m.label.len > 0)
+		ex->agent = route_agent(t, ex->m.label);
+	if (ex->sb == NULL && ex->agent == NULL)
+		ex->agent = route_default_agent(t);
+	conf = ex->sb != NULL ? ex->sb->conf : NULL;
+	if (ex->sb == NULL && ex->agent == NULL)
+		conf = default_with_agent(t);
+	if (conf != NULL) {
+		ex->agent_http = conf->agent;
+		ex->agent_token = conf->agent_token;
+		return conf->agent != NULL;
+	}
+	if (ex->agent == NULL)
+		return false;
+	ex->agent_http = ex->agent->http;
+	ex->agent_token = ex->agent->token;
+	return true;
+}
+
+/* A request for an agent: everything but a port inside. */
+static void
+go_agent(struct exchange *ex)
+{
+	struct strv tail = ex->m.tail;
+
+	if (!route_plain_path(tail)) {
+		exchange_fail(ex, GE_BAD_REQUEST,
+			      "that path could be read in two ways");
+		return;
+	}
+	if (!find_agent(ex)) {
+		exchange_fail(ex,
+			      ex->sb == NULL && ex->m.id.len > 0
+				  ? GE_NO_SUCH_SANDBOX
+				  : GE_NO_ROUTE,
+			      NULL);
+		return;
+	}
+	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->conf == NULL &&
+	    !is_list(tail))
+		tail = scoped_target(ex, ex->sb->id, tail);
+	ex->target = tail;
+	proxy_start(ex);
+}
+
+/* A port: what the server inside gets as its target. */
+static void
+go_port(struct exchange *ex)
+{
+	struct strv tail = ex->m.tail, rest;
+	char *p;
+
+	if (ex->sb == NULL) {
+		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
+		return;
+	}
+	if (!connector_reaches(ex->sb)) {
+		/* through its agent, which proxies on */
+		if (!route_stays_below(tail)) {
+			exchange_fail(ex, GE_BAD_REQUEST,
+				      "dot segments cannot be sent on there");
+			return;
+		}
+		(void)find_agent(ex);
+		p = httpd_alloc(ex->rq, tail.len + 128);
+		tail.len = (size_t)snprintf(
+		    p, tail.len + 128, "/v1/sandboxes/%s/%s/%u%.*s", ex->sb->id,
+		    ex->m.keep_prefix ? "absproxy" : "proxy", ex->m.port,
+		    STRV_ARG(tail));
+		tail.p = p;
+	} else if (ex->m.keep_prefix) {
+		tail = http1_path(httpd_head(ex->rq));
+	} else if (tail.len == 0) {
+		tail = STRV("/");
+	} else if (tail.p[0] == '?') {
+		rest = tail;
+		p = httpd_alloc(ex->rq, rest.len + 1);
+		p[0] = '/';
+		memcpy(p + 1, rest.p, rest.len);
+		tail = (struct strv){p, rest.len + 1};
+	}
+	ex->target = tail;
+	proxy_start(ex);
+}
+
+/* --- authorised -------------------------------------------------------- */
+
+/* A page whose relative links would go wrong without the slash. */
+static void
+add_slash(struct exchange *ex)
+{
+	struct strbuf extra = {0};
+	struct strv prefix = ex->m.prefix, tail = ex->m.tail;
+
+	exchange_stop(ex);
+	strbuf_addf(&extra,
+		    "Location: %.*s/%.*s\r\nCache-Control: no-store\r\n",
+		    STRV_ARG(prefix), STRV_ARG(tail));
+	httpd_respond(ex->rq, 308, NULL, (struct strv){extra.s, extra.len},
+		      STRV_NULL);
+	strbuf_clear(&extra);
+}
+
+static bool
+is_gone(struct exchange *ex)
+{
+	const struct http_head *h = httpd_head(ex->rq);
+
+	if (ex->sb == NULL || !ex->sb->gone)
+		return false;
+	/* Deleting once more is the agent's to answer. */
+	return !(ex->m.kind == ROUTE_AGENT && h->method == M_DELETE &&
+		 ex->who.kind >= AUTH_ADMIN);
+}
+
+void
+dispatch_go(struct exchange *ex, struct route_sandbox *sb)
+{
+	const struct gw_conf *conf = worker_conf(ex->path->w);
+	uint64_t most = conf->limits.conns_per_sandbox;
+
+	ex->queue_us = exchange_elapsed_us(ex);
+	if (sb != NULL) {
+		bool full = most != 0 && sb->conns >= most;
+
+		route_hold(sb);
+		ex->sb = sb;
+		if (full) {
+			exchange_fail(ex, GE_LIMIT, NULL);
+			return;
+		}
+	}
+	if (is_gone(ex)) {
+		exchange_fail(ex, GE_SANDBOX_STOPPED, ex->sb->gone_reason);
+		return;
+	}
+	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->agent != NULL &&
+	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->id)) &&
+	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->agent->name))) {
+		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
+		return;
+	}
+	if (ex->m.kind == ROUTE_API)
+		exchange_fail(ex, GE_NO_ROUTE, NULL);
+	else if (ex->m.kind == ROUTE_AGENT)
+		go_agent(ex);
+	else if (ex->m.no_slash && !ex->m.keep_prefix &&
+		 rewrite_is_navigation(httpd_head(ex->rq)))
+		add_slash(ex);
+	else
+		go_port(ex);
+}
