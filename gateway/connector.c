@@ -3,7 +3,8 @@
  * Each kind of target is a short list of steps (its socket file, then TCP);
  * an attempt walks them until one connects. "Nobody listens" leads to the next
  * step, and after the last one to another attempt, 25 ms later at first and at
- * most 250 ms; everything else is final.
+ * most 250 ms, as does a server whose backlog is full; everything else is
+ * final.
  *
  * A step answers at once or later (E_AGAIN): by the dialer, or by a message
  * with the number of the question. A late answer to a cancelled question finds
@@ -103,11 +104,20 @@ finish(struct connect_req *q, int err, int fd)
 
 static int attempt(struct connect_req *q, int *fd);
 
+/* True for what another step or another attempt may overcome. */
+static bool
+not_now(struct connect_req *q, int err)
+{
+	if (err == E_BUSY)
+		q->busy = true;
+	return err == E_REFUSED || err == E_BUSY;
+}
+
 /* Takes up the walk after an answer that came later. */
 static void
 proceed(struct connect_req *q, int err, int fd)
 {
-	if (err == E_REFUSED) {
+	if (not_now(q, err)) {
 		q->step++;
 		err = attempt(q, &fd);
 	}
@@ -186,8 +196,9 @@ open_socket(const struct gw_sandbox_conf *conf, uint16_t port, int *fd)
 	(void)snprintf(name, sizeof(name), "%u.sock", port);
 	r = sockdir_connect(dir, name, owner_of(conf, dir), fd);
 	(void)close(dir);
-	/* A full backlog is a server that will be there in a moment. */
-	return r == E_NOTFOUND || r == E_AGAIN ? E_REFUSED : r;
+	if (r == E_AGAIN)
+		return E_BUSY; /* its backlog is full */
+	return r == E_NOTFOUND ? E_REFUSED : r;
 }
 
 static int
@@ -265,7 +276,7 @@ fail_code(struct strv code)
 	    {"port_not_listening", E_REFUSED},
 	    {"no_such_sandbox", E_NOTFOUND},
 	    {"denied", E_DENIED},
-	    {"limit", E_LIMIT},
+	    {"limit", E_BUSY},
 	    {"timeout", E_TIMEOUT},
 	};
 	size_t i;
@@ -411,12 +422,12 @@ attempt(struct connect_req *q, int *fd)
 
 	for (; q->steps[q->step].start != NULL; q->step++) {
 		r = q->steps[q->step].start(q, fd);
-		if (r != E_REFUSED)
+		if (!not_now(q, r))
 			return r;
 	}
 	now = loop_now_ms(q->c->loop);
 	if (now >= q->give_up_ms)
-		return E_REFUSED;
+		return q->busy ? E_LIMIT : E_REFUSED;
 	left = q->give_up_ms - now;
 	timer_set(&q->timer, q->backoff_ms < left ? q->backoff_ms : left);
 	q->backoff_ms *= 2;
@@ -437,6 +448,7 @@ timer_cb(void *arg)
 		return;
 	}
 	q->step = 0;
+	q->busy = false;
 	r = attempt(q, &fd);
 	if (r != E_AGAIN)
 		finish(q, r, r == 0 ? fd : -1);

@@ -33,7 +33,8 @@ struct connect_req {
 	uint64_t timeout_ms;      /* for one attempt */
 	/* err 0: fd is the callee's. Else, with fd -1: E_REFUSED (nothing
 	 * listens), E_TIMEOUT, E_DENIED (a socket that is not the sandbox's),
-	 * E_NOTFOUND (its agent knows no such sandbox), E_LIMIT, E_PEER (its
+	 * E_NOTFOUND (its agent knows no such sandbox), E_LIMIT (its
+	 * backlog stayed full), E_PEER (its
 	 * agent or the master cannot be reached), E_UNREACHABLE, E_SYS. */
 	void (*done)(int err, int fd, void *arg);
 	void *arg;
@@ -42,7 +43,7 @@ struct connect_req {
 	struct connector *c;
 	const struct connect_step *steps;
 	size_t step;
-	int worst;           /* what the last step said */
+	bool busy;           /* somebody listens, with a full backlog */
 	uint64_t give_up_ms; /* loop_now_ms() */
 	uint64_t backoff_ms;
 	struct dial *dial;

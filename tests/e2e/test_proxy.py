@@ -846,3 +846,38 @@ def test_combined_format(tmp):
     assert re.match(r'127\.0\.0\.1 - sandbox \[[^]]+\] "GET /v1/sandboxes/'
                     r'alpha/proxy/80/\?sig=\*\*\* HTTP/1\.1" 200 6 "-" "-" id=',
                     line), line
+
+
+def test_full_backlog_is_waited_for(shared):
+    """A burst that a server takes up slowly fails nobody."""
+    path = shared.proxy_dir / "8004.sock"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+        path.chmod(0o666)
+        s.listen(1)
+        clients = [Client(shared.http) for _ in range(12)]
+        for c in clients:
+            c.request("GET", "/v1/proxy/8004/?wait=20", token=shared.token)
+        for _ in clients:
+            back, _ = s.accept()
+            back.recv(65536)
+            back.sendall(b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n")
+            back.close()
+        for c in clients:
+            assert c.response().status == 204
+            c.close()
+
+
+def test_plain_listener_that_sends_on(tmp):
+    gw = configured(tmp)
+    text = gw.config.read_text().replace(
+        "address = http://127.0.0.1:0",
+        "address = http://127.0.0.1:0\nredirect = https://gw.example:8443")
+    gw = Gateway(tmp, config=text, token=None)
+    with gw:
+        r = get(gw.http, "/v1/sandboxes/alpha/proxy/80/?x=%2f", token=ALPHA)
+        assert r.status == 308 and r["Location"] == \
+            "https://gw.example:8443/v1/sandboxes/alpha/proxy/80/?x=%2f"
+        assert get(gw.http, "/health").status == 200
+        assert get(gw.https, "/v1/sandboxes/alpha/proxy/80/",
+                   token=ALPHA).status == 503
