@@ -98,8 +98,15 @@ def test_bad_arguments(args):
 
 
 @pytest.mark.root
-def test_check(tmp):
-    r = run("--check", "--state", str(tmp / "s"))
+@pytest.mark.parametrize("where", ["s", "private/s", "long/" + 90 * "x"])
+def test_check(tmp, where):
+    """Also where neither workers nor sandboxes may walk (a clone under
+    /root), and where the names of sockets would be too long."""
+    state = tmp / where
+    state.parent.mkdir(exist_ok=True)
+    if where.startswith("private"):
+        state.parent.chmod(0o700)
+    r = run("--check", "--state", str(state))
     assert r.returncode == 0, r.stdout
     for name in ("page", "websocket", "events", "upload", "download",
                  "token", "curl", "end"):
