@@ -72,6 +72,7 @@ struct exchange {
 	struct connect_req dial;
 	struct httpc *up;
 	struct task flush;   /* a head that no body followed in its batch */
+	struct timer stall;  /* while the inner server takes no request body */
 	struct strv upgrade; /* the protocol asked for, as it goes on */
 	bool body_taken;     /* bytes of the request body went on */
 	bool request_ended;

@@ -105,8 +105,27 @@ request_body(struct httpd_req *rq, struct bufq *in, bool end, void *arg)
 		return;
 	}
 	httpc_flush(ex->up);
-	if (httpc_over_high(ex->up))
+	if (httpc_over_high(ex->up)) {
 		httpd_body_pause(ex->rq);
+		timer_set(&ex->stall, worker_conf(ex->path->w)->t.write);
+	}
+}
+
+/* The client is not to blame while it is we who do not read. */
+static void
+stalled_cb(void *arg)
+{
+	struct exchange *ex = arg;
+
+	ex->close = "backend_timeout";
+	if (!httpd_begun(ex->rq)) {
+		exchange_fail(ex, GE_RESPONSE_TIMEOUT,
+			      "it stopped reading the request");
+		return;
+	}
+	worker_stats(ex->path->w)->upstream_failed++;
+	exchange_stop(ex);
+	httpd_abort(ex->rq);
 }
 
 static void
@@ -115,6 +134,7 @@ upstream_drained(struct httpc *c, void *arg)
 	struct exchange *ex = arg;
 
 	(void)c;
+	timer_stop(&ex->stall);
 	if (!ex->request_ended)
 		httpd_body_resume(ex->rq);
 }
@@ -135,6 +155,7 @@ finished(struct exchange *ex, struct httpc *c)
 	ex->up = NULL;
 	ex->state = EX_DONE;
 	task_cancel(&ex->flush);
+	timer_stop(&ex->stall);
 	httpc_release(c);
 	httpd_end(ex->rq);
 }
@@ -404,6 +425,7 @@ proxy_start(struct exchange *ex)
 	char key[KEY_MAX];
 
 	task_init(&ex->flush, flush_cb, ex);
+	timer_init(&ex->stall, worker_loop(w), stalled_cb, ex);
 	if (exchange_to_agent(ex) || may_repeat(httpd_head(ex->rq)))
 		ex->up = httpc_pool_get(worker_pool(w), upstream_key(ex, key));
 	if (ex->up == NULL) {
@@ -420,8 +442,10 @@ proxy_stop(struct exchange *ex)
 {
 	struct httpc *c = ex->up;
 
-	if (ex->flush.fn != NULL)
+	if (ex->flush.fn != NULL) { /* proxy_start() was reached */
 		task_cancel(&ex->flush);
+		timer_clear(&ex->stall);
+	}
 	ex->up = NULL;
 	if (c != NULL)
 		httpc_close(c);

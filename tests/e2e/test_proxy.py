@@ -409,6 +409,36 @@ def test_response_timeout_and_body_limit(tmp):
         assert not any(q.body > 1024 for q in app.requests)
 
 
+def test_upload_that_the_server_stops_reading(tmp):
+    with configured(tmp, timeouts="write = 300ms") as gw, \
+            socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(str(tmp / "alpha" / "80.sock"))
+        deaf.listen()
+        with Client(gw.http) as c:
+            c.sock.sendall(b"POST /v1/sandboxes/alpha/proxy/80/ HTTP/1.1\r\n"
+                           b"Host: x\r\nContent-Length: 100000000\r\n"
+                           b"X-Sandbox-Token: " + ALPHA.encode() + b"\r\n\r\n")
+            c.sock.setblocking(False)
+
+            def answered():
+                try:
+                    c.sock.send(b"x" * 65536)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    return True
+                try:
+                    return c.sock.recv(65536, socket.MSG_PEEK)
+                except BlockingIOError:
+                    return None
+
+            until(answered)
+            c.sock.setblocking(True)
+            head = c.sock.recv(65536)
+        assert head.startswith(b"HTTP/1.1 504 ")
+        assert b'"code":"response_timeout"' in head
+
+
 def test_sandbox_limit(tmp):
     with configured(tmp, limits="conns_per_sandbox = 2") as gw, \
             App(tmp / "alpha", 80) as app, App(tmp / "beta", 80):
