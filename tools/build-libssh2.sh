@@ -114,7 +114,7 @@ compile() {
 		Version: $version
 		Requires.private: libcrypto
 		Libs: -L\${libdir} -lssh2 -lcrypto
-		Cflags: -I\${includedir}
+		Cflags: -I\${includedir} -DSBX_LIBSSH2
 	EOF
 }
 

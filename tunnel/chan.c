@@ -366,8 +366,13 @@ void
 chan_open(struct session *s, const struct spec_end *target, int fd,
 	  const struct addr *peer)
 {
-	struct chan *c = chan_new(s);
+	struct chan *c;
 
+	if (s->nchans >= CHANS_MAX) {
+		fd_close(&fd);
+		return;
+	}
+	c = chan_new(s);
 	chan_message(c, target, peer);
 	chan_join(c, fd);
 	c->state = CHAN_QUEUED;
@@ -397,6 +402,7 @@ chan_failed(struct chan *c)
 	if (c->st != NULL)
 		stream_close(c->st);
 	c->st = NULL;
+	c->ssh = NULL;
 	c->state = CHAN_DEAD; /* it is off the opening queue already */
 	chan_drop(c);
 }

@@ -28,7 +28,8 @@
 	for ((v) = TAILQ_FIRST(head);                                          \
 	     (v) != NULL && ((next) = TAILQ_NEXT(v, field), 1); (v) = (next))
 #endif
-#define LISTEN_QUEUE 128 /* channels that wait to be accepted */
+#define LISTEN_QUEUE 0 /* without limit: CHANS_MAX is ours */
+#define CHANS_MAX    8192
 
 enum session_state {
 	SESSION_HANDSHAKE,
@@ -72,6 +73,7 @@ TAILQ_HEAD(chan_list, chan);
 enum remote_kind {
 	REMOTE_GIVEN,    /* the address that was given */
 	REMOTE_LOOPBACK, /* 127.0.0.1, because none was */
+	REMOTE_PATH,     /* a unix socket: host is its path */
 	REMOTE_EXTRA     /* ::1 beside it: nobody is told if it fails */
 };
 
@@ -107,7 +109,7 @@ struct session {
 	uint64_t tick_ms; /* when the keep-alive timer last ran */
 	unsigned nchans;
 	struct chan_list chans;
-	struct chan_list opening; /* one at a time: libssh2's limit */
+	struct chan_list opening;
 	struct chan_list writing;
 	struct chan_list closing;
 	struct remote_list wanted;

@@ -4,7 +4,7 @@
 BENCH_TOOLS = tests/bench/backend tests/bench/bench_http1 \
 	tests/bench/bench_httpd tests/bench/bench_relay tests/bench/load
 EXTRA_PROGRAMS = $(BENCH_TOOLS)
-EXTRA_DIST += tests/bench/edge.py
+EXTRA_DIST += tests/bench/edge.py tests/bench/tunnel.py
 CLEANFILES += $(BENCH_TOOLS)
 
 tests_bench_backend_SOURCES = tests/bench/backend.c

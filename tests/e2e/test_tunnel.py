@@ -354,3 +354,107 @@ def test_git_clone(sshd, tmp):
     finally:
         os.killpg(daemon.pid, 15)
         daemon.wait()
+
+
+# --- unix sockets, agents, passphrases ------------------------------------
+
+patched = pytest.mark.skipif("patches" not in VERSION,
+                             reason="needs our build of libssh2")
+
+
+def test_local_unix_sockets(sshd, tmp):
+    """On either side of -L; the file is gone afterwards."""
+    with Peer(echo, tmp / "far") as p:
+        with Tunnel(sshd, "-L", f"{tmp}/near:{p.target}",
+                    "-L", f"0:{p.target}") as t:
+            forwards = t.ready()["forwards"]
+            assert forwards[0]["path"] == f"{tmp}/near"
+            assert (tmp / "near").stat().st_mode & 0o777 == 0o600
+            assert exchange(tmp / "near", b"x" * 99999) == b"x" * 99999
+            assert exchange(forwards[1]["port"], b"y") == b"y"
+        assert not (tmp / "near").exists()
+
+
+@patched
+def test_remote_unix_sockets(sshd, tmp):
+    with Peer(echo, tmp / "near") as p, \
+            Tunnel(sshd, "-R", f"{tmp}/far:{p.target}",
+                   "-R", f"0:{p.target}") as t:
+        port = t.ready()["forwards"][1]["port"]
+        assert exchange(tmp / "far", b"x" * 99999) == b"x" * 99999
+        assert exchange(port, b"y") == b"y"
+
+
+@patched
+def test_silent_target_holds_up_nobody(sshd, tmp, peer):
+    """A target that never answers (a full backlog) is one connection's
+    trouble."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        fill = []
+        for _ in range(4):
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex(("127.0.0.1", port))
+            fill.append(s)
+        with Tunnel(sshd, "-L", f"0:127.0.0.1:{port}",
+                    "-L", f"0:{peer.target}") as t:
+            bad, good = t.ports()
+            with dial(bad) as stuck:
+                stuck.sendall(b"x")
+                start = time.monotonic()
+                for _ in range(20):
+                    assert exchange(good, b"y") == b"y"
+                assert time.monotonic() - start < 2 * paths.SLOW
+        for s in fill:
+            s.close()
+
+
+def test_passphrase_from_a_file(sshd, tmp, peer):
+    key = keygen(tmp / "locked", "ed25519", "correct horse")
+    with sshd.authorized.open("a") as f:
+        f.write(sshd.pub(key))
+    word = tmp / "word"
+    word.write_text("correct horse\n")
+    with Tunnel(sshd, "-L", f"0:{peer.target}", "--passphrase-file",
+                str(word), key=key) as t:
+        assert exchange(t.ports()[0], b"x") == b"x"
+    word.write_text("wrong\n")
+    code, err = Tunnel(sshd, "-L", "0:127.0.0.1:1", "--passphrase-file",
+                       str(word), key=key).wait()
+    assert code == 255 and "Permission denied (publickey)." in err
+    # BatchMode: nobody to ask
+    code, err = Tunnel(sshd, "-L", "0:127.0.0.1:1", key=key).wait()
+    assert code == 255 and "no passphrase for" in err
+
+
+@pytest.mark.parametrize("kind", ["ed25519",
+                                  pytest.param("rsa", marks=modern)])
+def test_agent(sshd, tmp, peer, kind):
+    key = keygen(tmp / "held", kind)
+    with sshd.authorized.open("a") as f:
+        f.write(sshd.pub(key))
+    sock = tmp / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", sock],
+                             stdout=subprocess.DEVNULL)
+    try:
+        until(sock.exists, "the agent listens")
+        env = {"SSH_AUTH_SOCK": str(sock)}
+        subprocess.run(["ssh-add", "-q", key], check=True,
+                       env={**os.environ, **env}, stderr=subprocess.DEVNULL)
+        with Tunnel(sshd, "-L", f"0:{peer.target}", key=tmp / "none",
+                    env=env, only=False) as t:
+            assert exchange(t.ports()[0], b"x") == b"x"
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def test_key_that_others_can_read(sshd, tmp):
+    key = tmp / "open"
+    shutil.copy(sshd.key, key)
+    key.chmod(0o644)
+    code, err = Tunnel(sshd, "-L", "0:127.0.0.1:1", key=key).wait()
+    assert code == 255 and "are too open" in err

@@ -169,11 +169,12 @@ class Tunnel:
 
     def __init__(self, sshd, *args, options=(), key=None, known=None,
                  user=USER, program=paths.TUNNEL, host="127.0.0.1",
-                 strict="yes", env=None):
+                 strict="yes", env=None, only=True):
         argv = [str(program), "-N", "-p", str(sshd.port), "-F", "none",
                 "-i", str(key or sshd.key)]
         for o in (f"UserKnownHostsFile={known or sshd.known}",
-                  "GlobalKnownHostsFile=none", "IdentitiesOnly=yes",
+                  "GlobalKnownHostsFile=none",
+                  f"IdentitiesOnly={'yes' if only else 'no'}",
                   f"StrictHostKeyChecking={strict}", "BatchMode=yes",
                   *options):
             argv += ["-o", o]
