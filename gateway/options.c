@@ -43,7 +43,8 @@ const char options_usage[] =
     "      --admin ADDRESS    unix:/PATH, http://HOST:PORT or off\n"
     "      --log-level LEVEL  error, warn, info, debug, trace\n"
     "  -v                     debug; -vv: trace\n"
-    "      --access-log FILE  a line for each request; -: standard output\n"
+    "      --access-log FILE  a line for each request; -: standard output;\n"
+    "                         off: none\n"
     "      --access-format F  json, combined or off\n"
     "      --agent            start the embedded agent; --no-agent: do not\n"
     "      --single-process   one worker, within this process, as it is\n"
@@ -326,7 +327,9 @@ put_log(const struct options *o, struct gw_conf *c, char **msg)
 	}
 	if (o->verbose != 0)
 		c->log_level = o->verbose == 1 ? LOG_DEBUG : LOG_TRACE;
-	if (o->access_log != NULL) {
+	if (o->access_log != NULL && strcmp(o->access_log, "off") == 0) {
+		c->access = ACCESS_OFF;
+	} else if (o->access_log != NULL) {
 		set_string(&c->access_file, strcmp(o->access_log, "-") == 0
 						? ""
 						: o->access_log);

@@ -183,6 +183,15 @@ def test_t_notices_a_key_of_another_certificate(tmp):
     assert re.search(r"check\.conf:\d+: (cert|key): ", r.stderr), r.stderr
 
 
+def test_access_log_off_is_no_file(tmp):
+    path = tmp / "a.ini"
+    path.write_text(config(tmp).replace("access = off", "access = combined"))
+    r = run(["-c", path, "--access-log", "off", "--dump-config"], cwd=tmp)
+    assert r.returncode == 0, r.stderr
+    assert re.search(r"^access = off$", r.stdout, re.M), r.stdout
+    assert "access_file = off" not in r.stdout
+
+
 def test_dump_config_is_a_configuration(tmp):
     (tmp / "gw.conf").write_text(config(tmp))
     one = run(["-c", tmp / "gw.conf", "--dump-config"])
