@@ -47,7 +47,7 @@ is_whole_list(struct strv tail)
 static struct strv
 scoped_target(struct exchange *ex, const char *id, struct strv tail)
 {
-	struct strv rest = tail;
+	struct strv rest;
 	size_t n;
 	char *p;
 
