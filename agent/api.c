@@ -43,6 +43,12 @@ static const struct api_route scoped[] = {
     {M_POST, "processes/*/stdin", api_procs_stdin},
     {M_POST, "procs/*/stdin", api_procs_stdin},
     {M_GET, "ports", api_ports},
+    {M_GET, "files/read", api_files_read},
+    {M_PUT, "files/write", api_files_write},
+    {M_GET, "files/list", api_files_list},
+    {M_GET, "files/stat", api_files_stat},
+    {M_DELETE, "files/delete", api_files_delete},
+    {M_POST, "files/mkdir", api_files_mkdir},
     {M_OTHER, NULL, NULL},
 };
 

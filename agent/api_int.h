@@ -70,6 +70,12 @@ void api_procs_wait(struct call *c);
 void api_procs_kill(struct call *c);
 void api_procs_stdin(struct call *c);
 void api_ports(struct call *c);
+void api_files_read(struct call *c);
+void api_files_write(struct call *c);
+void api_files_list(struct call *c);
+void api_files_stat(struct call *c);
+void api_files_delete(struct call *c);
+void api_files_mkdir(struct call *c);
 void api_proxy(struct call *c);
 
 void api_sandboxes_create(struct call *c);

@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,12 @@ host_take_uids(struct host *h, const struct host_options *o, char **why)
 
 	if (geteuid() != 0)
 		return 0;
+	/* File operations act with a sandbox's fsuid and fsgid; groups of
+	 * ours would come on top. */
+	if (setgroups(0, NULL) != 0) {
+		*why = xasprintf("setgroups: %s", strerror(errno));
+		return E_SYS;
+	}
 	r = uidpool_new(UIDPOOL_FIRST, UIDPOOL_LAST, o->uid_lock, &h->uids);
 	if (r == 0)
 		r = uidpool_lease(h->uids, &h->reaper);

@@ -10,6 +10,7 @@ libagent_a_SOURCES = \
 	agent/api.h \
 	agent/api_int.h \
 	agent/apiexec.c \
+	agent/apifiles.c \
 	agent/apihost.c \
 	agent/apilogs.c \
 	agent/apiprocs.c \
@@ -21,6 +22,10 @@ libagent_a_SOURCES = \
 	agent/events.h \
 	agent/execreq.c \
 	agent/execreq.h \
+	agent/filepath.c \
+	agent/files.c \
+	agent/files.h \
+	agent/files_int.h \
 	agent/host.c \
 	agent/host.h \
 	agent/hostcheck.c \
@@ -45,6 +50,7 @@ libagent_a_SOURCES = \
 	agent/uidkill.h \
 	agent/uidpool.c \
 	agent/uidpool.h \
+	agent/upload.c \
 	agent/work.c \
 	agent/work.h
 
