@@ -101,6 +101,7 @@ api_closed_cb(struct httpd_req *rq, int err, void *arg)
 		c->on_closed(c, err);
 	if (c->sb != NULL)
 		sandbox_leave(c->sb);
+	c->api->held -= c->held;
 	c->api->busy--;
 	c->api->active_ms = loop_now_ms(c->api->o.loop);
 	strbuf_clear(&c->body);

@@ -16,6 +16,7 @@
 #define API_JSON_TYPE "application/json"
 #define API_BODY_MAX  (64U << 20) /* exec, with its stdin */
 #define API_SMALL_MAX (1U << 20)
+#define API_HELD_MAX  (512U << 20) /* bodies of all calls together */
 
 struct api {
 	struct api_options o;
@@ -24,6 +25,7 @@ struct api {
 	uint64_t active_ms;
 	unsigned busy;
 	struct apitunnel *tunnels;
+	size_t held; /* bytes of request bodies in memory */
 };
 
 struct call {
@@ -35,6 +37,7 @@ struct call {
 	struct strv query; /* raw, without its '?' */
 	struct strv id;    /* {x} in the route */
 	struct strbuf body;
+	size_t held;                 /* of api->held */
 	void (*run)(struct call *c); /* once the body is there */
 	void *state;                 /* the handler's */
 	/* May be NULL. */

@@ -48,6 +48,15 @@ api_collect_cb(struct call *c, struct bufq *in, bool end)
 {
 	struct strv v;
 
+	if (c->api->held + in->len > API_HELD_MAX) {
+		c->on_body = NULL;
+		bufq_drain(in, in->len);
+		strbuf_clear(&c->body);
+		api_error(c->rq, 503, "busy", "too many large requests");
+		return;
+	}
+	c->held += in->len;
+	c->api->held += in->len;
 	while ((v = bufq_front(in)).len > 0) {
 		strbuf_addv(&c->body, v);
 		bufq_drain(in, v.len);
