@@ -410,10 +410,13 @@ httpc_stream(struct httpc *c)
 	return c->st;
 }
 
+/* Not after HEAD: servers that send a body all the same are common, and its
+ * bytes may come later than this look at the input. */
 static bool
 httpc_clean(const struct httpc *c)
 {
 	return c->pool != NULL && c->keep && c->err == 0 &&
+	       c->method != M_HEAD &&
 	       c->req == CREQ_DONE && c->res == CRES_BODY && c->end_told &&
 	       c->in.len == 0 && stream_input(c->st)->len == 0 &&
 	       stream_output(c->st)->len == 0 && !stream_eof(c->st);

@@ -113,12 +113,6 @@ test_bodiless(void **state)
 {
 	struct cli *e = *state;
 
-	cli_send_head(e, "HEAD", M_HEAD, BODY_NONE, 0, NULL);
-	httpc_end(e->c);
-	cli_hears(e, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n");
-	cli_say(e, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
-	cli_expect(e, 200, "");
-	e->c = httpc_pool_get(e->pool, STRV("k"));
 	cli_send_get(e);
 	cli_hears(e, GET_TEXT);
 	cli_say(e, "HTTP/1.1 204 No Content\r\n\r\n");
@@ -128,7 +122,15 @@ test_bodiless(void **state)
 	cli_hears(e, GET_TEXT);
 	cli_say(e, "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n");
 	cli_expect(e, 304, "");
-	assert_int_equal(httpc_pool_count(e->pool), 1);
+	e->c = httpc_pool_get(e->pool, STRV("k"));
+	assert_non_null(e->c);
+	cli_send_head(e, "HEAD", M_HEAD, BODY_NONE, 0, NULL);
+	httpc_end(e->c);
+	cli_hears(e, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n");
+	cli_say(e, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
+	cli_expect(e, 200, "");
+	/* A body may follow all the same. */
+	assert_int_equal(httpc_pool_count(e->pool), 0);
 }
 
 static void
