@@ -416,9 +416,9 @@ static bool
 httpc_clean(const struct httpc *c)
 {
 	return c->pool != NULL && c->keep && c->err == 0 &&
-	       c->method != M_HEAD &&
-	       c->req == CREQ_DONE && c->res == CRES_BODY && c->end_told &&
-	       c->in.len == 0 && stream_input(c->st)->len == 0 &&
+	       c->method != M_HEAD && c->req == CREQ_DONE &&
+	       c->res == CRES_BODY && c->end_told && c->in.len == 0 &&
+	       stream_input(c->st)->len == 0 &&
 	       stream_output(c->st)->len == 0 && !stream_eof(c->st);
 }
 
