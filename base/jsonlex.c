@@ -24,6 +24,7 @@ struct lex {
 	const char *why;
 	uint64_t objects; /* bit n: the container at depth n is an object */
 	unsigned depth;
+	unsigned values;
 };
 
 _Static_assert(JSONLEX_DEPTH_MAX <= 64, "struct lex has one bit for each");
@@ -226,6 +227,8 @@ lex_value(struct lex *x, bool *whole)
 	*whole = true;
 	if (x->p == x->end)
 		return lex_fail(x, "unexpected end");
+	if (++x->values > JSONLEX_VALUES_MAX)
+		return lex_fail(x, "too many values");
 	switch (*x->p) {
 	case '{':
 	case '[': {

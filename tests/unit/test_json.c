@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/jsonlex.h"
 #include "base/mem.h"
 
 static struct json_doc *
@@ -133,6 +134,27 @@ test_depth(void **state)
 	for (int i = 0; i < 65; i++)
 		strbuf_addc(&b, '[');
 	refuse((struct strv){b.s, b.len}, "nested too deeply");
+	strbuf_clear(&b);
+}
+
+/* A long list of small things takes far more memory than its text. */
+static void
+test_many_values(void **state)
+{
+	struct strbuf b = {0};
+	struct json_doc *d;
+
+	(void)state;
+	strbuf_addc(&b, '[');
+	for (int i = 1; i < JSONLEX_VALUES_MAX - 1; i++)
+		strbuf_adds(&b, "1,");
+	strbuf_adds(&b, "1]");
+	d = parse(b.s);
+	assert_int_equal(json_count(json_root(d)), JSONLEX_VALUES_MAX - 1);
+	json_doc_free(d);
+	b.s[b.len - 1] = ',';
+	strbuf_adds(&b, "1]");
+	refuse((struct strv){b.s, b.len}, "too many values");
 	strbuf_clear(&b);
 }
 
@@ -301,6 +323,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_refused),
 	    cmocka_unit_test(test_depth),
+	    cmocka_unit_test(test_many_values),
 	    cmocka_unit_test(test_many_names),
 	    cmocka_unit_test(test_getters),
 	    cmocka_unit_test(test_whole_numbers),
