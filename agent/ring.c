@@ -24,6 +24,7 @@ struct span {
 struct ring {
 	char *mem;
 	size_t cap; /* a power of two */
+	size_t max; /* of cap; a power of two */
 	uint64_t start, end;
 	/* spans[(first + i) % span_cap]: the first one covers `start`. */
 	struct span *spans;
@@ -33,7 +34,16 @@ struct ring {
 struct ring *
 ring_new(void)
 {
-	return xcalloc(1, sizeof(struct ring));
+	struct ring *r = xcalloc(1, sizeof(*r));
+
+	r->max = RING_MAX;
+	return r;
+}
+
+void
+ring_limit(struct ring *r, size_t max)
+{
+	r->max = max > r->cap ? max : r->cap;
 }
 
 void
@@ -64,7 +74,7 @@ ring_copy_in(struct ring *r, uint64_t at, const char *p, size_t n)
 	memcpy(r->mem, p + run, n - run);
 }
 
-/* Room for n bytes beside what is kept, if RING_MAX allows it. */
+/* Room for n bytes beside what is kept, if the limit allows it. */
 static void
 ring_grow(struct ring *r, size_t n)
 {
@@ -72,7 +82,7 @@ ring_grow(struct ring *r, size_t n)
 	size_t cap = r->cap != 0 ? r->cap : RING_MIN;
 	struct ring old = *r;
 
-	while (cap < need && cap < RING_MAX)
+	while (cap < need && cap < r->max)
 		cap *= 2;
 	if (cap == r->cap)
 		return;
@@ -133,10 +143,10 @@ ring_add(struct ring *r, unsigned stream, const char *p, size_t n)
 	if (n == 0)
 		return;
 	ring_mark(r, stream);
-	if (n > RING_MAX) {
-		r->end += n - RING_MAX;
-		p += n - RING_MAX;
-		n = RING_MAX;
+	if (n > r->max) {
+		r->end += n - r->max;
+		p += n - r->max;
+		n = r->max;
 		ring_forget(r, r->end);
 	}
 	ring_grow(r, n);

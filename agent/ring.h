@@ -18,6 +18,9 @@ struct ring;
 
 struct ring *ring_new(void); /* takes memory as it fills, up to RING_MAX */
 void ring_free(struct ring *r);
+/* From now on it takes no more than max (a power of two, 64 KiB at least), or
+ * what it has already. */
+void ring_limit(struct ring *r, size_t max);
 void ring_add(struct ring *r, unsigned stream, const char *p, size_t n);
 uint64_t ring_start(const struct ring *r); /* the oldest byte kept */
 uint64_t ring_end(const struct ring *r);

@@ -111,6 +111,12 @@ run_drop_readers(struct run *r)
 
 /* --- the set ----------------------------------------------------------- */
 
+static size_t
+run_cmd_mem(const struct run *r)
+{
+	return strlen(r->cmd) + (r->tag != NULL ? strlen(r->tag) : 0);
+}
+
 static void
 run_link(struct run_set *s, struct run *r)
 {
@@ -121,6 +127,7 @@ run_link(struct run_set *s, struct run *r)
 	else
 		s->first = r;
 	s->last = r;
+	s->cmd_mem += run_cmd_mem(r);
 }
 
 static void
@@ -136,6 +143,9 @@ run_unlink(struct run *r)
 		r->next->prev = r->prev;
 	else
 		s->last = r->prev;
+	s->cmd_mem -= run_cmd_mem(r);
+	if (r->ring != NULL)
+		s->log_mem -= ring_memory(r->ring);
 }
 
 static void
@@ -216,6 +226,35 @@ run_trim(struct run_set *s)
 	}
 }
 
+/* Whether another command of n bytes can be remembered: the oldest that have
+ * ended make room. */
+static bool
+run_make_room(struct run_set *s, size_t n)
+{
+	struct run *next;
+
+	for (struct run *r = s->first; r != NULL; r = next) {
+		if (s->cmd_mem + n <= RUN_CMD_MEM)
+			break;
+		next = r->next;
+		if (r->ended && r->background)
+			run_forget(r);
+	}
+	return s->cmd_mem + n <= RUN_CMD_MEM;
+}
+
+static void
+run_keep(struct run *r, unsigned stream, const char *data, size_t n)
+{
+	struct run_set *s = r->set;
+	size_t before = ring_memory(r->ring);
+
+	if (s->log_mem >= RUN_LOG_MEM)
+		ring_limit(r->ring, RUN_LOG_LEAST);
+	ring_add(r->ring, stream, data, n);
+	s->log_mem += ring_memory(r->ring) - before;
+}
+
 /* --- a process of ours ------------------------------------------------- */
 
 static void
@@ -226,7 +265,7 @@ run_output_cb(struct proc *p, unsigned stream, const char *data, size_t n,
 
 	(void)p;
 	if (r->background) {
-		ring_add(r->ring, stream, data, n);
+		run_keep(r, stream, data, n);
 		run_wake(r);
 	} else if (!r->released) {
 		r->cbs->output(r, stream, data, n, r->arg);
@@ -384,6 +423,10 @@ run_start(struct run_set *s, const struct run_spec *spec,
 	assert(spec->background == (cbs == NULL));
 	if (s->nlive >= RUN_LIVE_MAX) {
 		*why = xstrdup("too many processes");
+		return E_LIMIT;
+	}
+	if (!run_make_room(s, strlen(spec->cmd))) {
+		*why = xstrdup("too many processes with long commands");
 		return E_LIMIT;
 	}
 	r = run_new(s, spec);

@@ -165,6 +165,36 @@ test_alternating(void **state)
 	ring_free(r);
 }
 
+/* Memory that many logs share is short: this one stays small. */
+static void
+test_limited(void **state)
+{
+	size_t n = 1 << 20;
+	char *p = malloc(n);
+	struct ring *r = ring_new();
+
+	(void)state;
+	assert_non_null(p);
+	for (size_t i = 0; i < n; i++)
+		p[i] = (char)byte_at(i);
+	ring_add(r, 0, p, 1000);
+	ring_limit(r, 65536);
+	ring_add(r, 0, p, 65536);
+	assert_int_equal(ring_start(r), 1000);
+	ring_add(r, 0, p, n);
+	assert_int_equal(ring_end(r), n + 66536);
+	assert_int_equal(ring_end(r) - ring_start(r), 65536);
+	assert_true(ring_memory(r) < 70000);
+	ring_limit(r, RING_MAX);
+	ring_add(r, 0, p, n);
+	assert_int_equal(ring_end(r) - ring_start(r), n + 65536);
+	ring_limit(r, 65536); /* what it has it keeps */
+	ring_add(r, 0, p, n);
+	assert_true(ring_end(r) - ring_start(r) >= n + 65536);
+	ring_free(r);
+	free(p);
+}
+
 int
 main(void)
 {
@@ -173,6 +203,7 @@ main(void)
 	    cmocka_unit_test(test_wraps),
 	    cmocka_unit_test(test_one_big_piece),
 	    cmocka_unit_test(test_alternating),
+	    cmocka_unit_test(test_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
