@@ -99,9 +99,9 @@ api_closed_cb(struct httpd_req *rq, int err, void *arg)
 	(void)rq;
 	if (c->on_closed != NULL)
 		c->on_closed(c, err);
+	api_unhold(c);
 	if (c->sb != NULL)
 		sandbox_leave(c->sb);
-	c->api->held -= c->held;
 	c->api->busy--;
 	c->api->active_ms = loop_now_ms(c->api->o.loop);
 	strbuf_clear(&c->body);

@@ -16,7 +16,9 @@
 #define API_JSON_TYPE "application/json"
 #define API_BODY_MAX  (64U << 20) /* exec, with its stdin */
 #define API_SMALL_MAX (1U << 20)
-#define API_HELD_MAX  (512U << 20) /* bodies of all calls together */
+/* Bodies and long answers in memory at the same time. */
+#define API_HELD_SANDBOX (2U * API_BODY_MAX)
+#define API_HELD_ALL     (8U * API_BODY_MAX)
 
 struct api {
 	struct api_options o;
@@ -25,7 +27,7 @@ struct api {
 	uint64_t active_ms;
 	unsigned busy;
 	struct apitunnel *tunnels;
-	size_t held; /* bytes of request bodies in memory */
+	size_t held; /* bytes of bodies in memory, of all calls */
 };
 
 struct call {
@@ -37,7 +39,7 @@ struct call {
 	struct strv query; /* raw, without its '?' */
 	struct strv id;    /* {x} in the route */
 	struct strbuf body;
-	size_t held;                 /* of api->held */
+	size_t held;                 /* accounted for: api_hold() */
 	void (*run)(struct call *c); /* once the body is there */
 	void *state;                 /* the handler's */
 	/* May be NULL. */
@@ -50,6 +52,12 @@ struct call {
 void api_answer(struct call *c, unsigned status, struct strbuf *json);
 void api_error(struct httpd_req *rq, unsigned status, const char *code,
 	       const char *fmt, ...) SBX_PRINTF(4, 5);
+/* Accounts for n more bytes in memory until the call ends. When one sandbox's
+ * clients hold too much already (429), or all clients do (503), it answers and
+ * returns false. */
+bool api_hold(struct call *c, size_t n);
+/* The call ends. */
+void api_unhold(struct call *c);
 /* Reads the whole body (at most max bytes) into c->body, then calls run. */
 void api_collect(struct call *c, size_t max, void (*run)(struct call *c));
 /* Parses c->body; an empty one is {} when allowed. Answers and returns NULL

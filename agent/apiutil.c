@@ -13,9 +13,48 @@
 #include "base/mem.h"
 #include "net/buf.h"
 
+#define API_LONG 65536
+
+/* --- memory ------------------------------------------------------------ */
+
+bool
+api_hold(struct call *c, size_t n)
+{
+	if (c->sb != NULL && c->sb->held + n > API_HELD_SANDBOX) {
+		api_error(c->rq, 429, "limit",
+			  "too many large requests to this sandbox");
+		return false;
+	}
+	if (c->api->held + n > API_HELD_ALL) {
+		api_error(c->rq, 503, "busy", "too many large requests");
+		return false;
+	}
+	c->held += n;
+	c->api->held += n;
+	if (c->sb != NULL)
+		c->sb->held += n;
+	return true;
+}
+
+void
+api_unhold(struct call *c)
+{
+	c->api->held -= c->held;
+	if (c->sb != NULL)
+		c->sb->held -= c->held;
+	c->held = 0;
+}
+
+/* --- answers ----------------------------------------------------------- */
+
 void
 api_answer(struct call *c, unsigned status, struct strbuf *json)
 {
+	/* It stays in memory until the client has taken it. */
+	if (json->len > API_LONG && !api_hold(c, json->len)) {
+		strbuf_clear(json);
+		return;
+	}
 	httpd_respond(c->rq, status, API_JSON_TYPE, STRV_NULL,
 		      (struct strv){json->s, json->len});
 	strbuf_clear(json);
@@ -48,15 +87,12 @@ api_collect_cb(struct call *c, struct bufq *in, bool end)
 {
 	struct strv v;
 
-	if (c->api->held + in->len > API_HELD_MAX) {
+	if (!api_hold(c, in->len)) {
 		c->on_body = NULL;
-		bufq_drain(in, in->len);
 		strbuf_clear(&c->body);
-		api_error(c->rq, 503, "busy", "too many large requests");
+		bufq_drain(in, in->len);
 		return;
 	}
-	c->held += in->len;
-	c->api->held += in->len;
 	while ((v = bufq_front(in)).len > 0) {
 		strbuf_addv(&c->body, v);
 		bufq_drain(in, v.len);

@@ -48,6 +48,7 @@ struct sandbox {
 	struct spawn_confine confine;
 	struct run_set runs;
 	unsigned busy; /* requests and tunnels in progress */
+	size_t held;   /* bytes of their bodies in memory */
 	uint64_t idle_ms;
 	uint64_t active_ms; /* loop time of the last activity */
 	struct timer timer; /* idle; then for its end */
