@@ -95,6 +95,31 @@ dispatch_need(struct exchange *ex)
 	return true;
 }
 
+/* What answers with a secret gives away more than may be read. */
+static bool
+is_secret(const struct route_match *m)
+{
+	struct strv path = m->tail, query;
+
+	if (m->kind != ROUTE_AGENT)
+		return false;
+	query = path;
+	(void)strv_cut(&query, '?', &path);
+	while (path.len > 0 && path.p[path.len - 1] == '/')
+		path.len--;
+	return strv_ends(path, STRV("/token"));
+}
+
+bool
+dispatch_writes(const struct exchange *ex)
+{
+	const struct http_head *h = httpd_head(ex->rq);
+
+	return (h->method != M_GET && h->method != M_HEAD &&
+		h->method != M_OPTIONS) ||
+	       h->wants_upgrade || is_secret(&ex->m);
+}
+
 /* The agent whose HTTP serves this; false when there is none. */
 static bool
 find_agent(struct exchange *ex)

@@ -407,9 +407,7 @@ request_cb(struct httpd_req *rq, void *arg)
 			      "the path names another sandbox");
 	} else {
 		auth_read(h, &ex->want);
-		ex->want.writes = (h->method != M_GET && h->method != M_HEAD &&
-				   h->method != M_OPTIONS) ||
-				  h->wants_upgrade;
+		ex->want.writes = dispatch_writes(ex);
 		authorise(ex);
 	}
 }

@@ -105,6 +105,8 @@ void exchange_entry(struct exchange *ex, struct access_entry *e, char *peer);
 /* dispatch.c: what must be open for the request, from the way it is routed.
  * False: it contradicts itself. */
 bool dispatch_need(struct exchange *ex);
+/* Whether it takes more than the right to read. */
+bool dispatch_writes(const struct exchange *ex);
 /* That is open (sb NULL: it is not in the table): sends the request on. */
 void dispatch_go(struct exchange *ex, struct route_sandbox *sb);
 
