@@ -126,9 +126,8 @@ connect_port(const struct gw_sandbox_conf *s, uint16_t port, int *fd)
 	uid_t uid;
 	int dir, r;
 
-	dir = open(s->proxy_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return errno == ENOENT ? E_NOTFOUND : err_from_errno(errno);
+	if ((r = sockdir_open_dir(s->proxy_dir, &dir)) != 0)
+		return r;
 	if (s->proxy_uid == -2)
 		uid = SOCKDIR_ANY_UID;
 	else if (s->proxy_uid >= 0)

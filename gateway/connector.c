@@ -179,9 +179,10 @@ owner_of(const struct gw_sandbox_conf *conf, int dirfd)
 
 	if (conf->proxy_uid >= 0)
 		return (uid_t)conf->proxy_uid;
-	if (conf->proxy_uid == -2 || fstat(dirfd, &sb) != 0)
+	if (conf->proxy_uid == -2)
 		return SOCKDIR_ANY_UID;
-	return sb.st_uid;
+	/* Not known: then root's, which is nobody's in there. */
+	return fstat(dirfd, &sb) == 0 ? sb.st_uid : 0;
 }
 
 static int
@@ -190,9 +191,8 @@ open_socket(const struct gw_sandbox_conf *conf, uint16_t port, int *fd)
 	char name[16];
 	int dir, r;
 
-	dir = open(conf->proxy_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return errno == ENOENT ? E_REFUSED : err_from_errno(errno);
+	if ((r = sockdir_open_dir(conf->proxy_dir, &dir)) != 0)
+		return r == E_NOTFOUND ? E_REFUSED : r;
 	(void)snprintf(name, sizeof(name), "%u.sock", port);
 	r = sockdir_connect(dir, name, owner_of(conf, dir), fd);
 	(void)close(dir);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,7 @@ struct sockdir_how {
 #endif
 
 #define SOCKDIR_TRIES 16
+#define SOCKDIR_LINKS 40 /* as the kernel's own bound */
 
 static int
 sockdir_open_error(int eno)
@@ -77,6 +79,116 @@ sockdir_open(int dirfd, const char *name, int *fd)
 	*fd = (int)r;
 	return 0;
 }
+
+/* --- directories ------------------------------------------------------- */
+
+struct sockdir_walk {
+	int fd;              /* where we are */
+	char rest[PATH_MAX]; /* what is left to walk */
+	unsigned links;
+};
+
+/* Puts the target of the link before what is left. */
+static int
+sockdir_walk_link(struct sockdir_walk *w, int link, const struct stat *sb)
+{
+	char target[PATH_MAX], whole[2 * PATH_MAX];
+	ssize_t n;
+
+	if (sb->st_uid != 0 && sb->st_uid != geteuid())
+		return E_DENIED;
+	if (++w->links > SOCKDIR_LINKS)
+		return E_DENIED;
+	n = readlinkat(link, "", target, sizeof(target));
+	if (n < 0 || (size_t)n == sizeof(target))
+		return E_SYS;
+	n = snprintf(whole, sizeof(whole), "%.*s/%s", (int)n, target, w->rest);
+	if ((size_t)n >= sizeof(w->rest))
+		return E_NOTFOUND;
+	memcpy(w->rest, whole, (size_t)n + 1);
+	if (w->rest[0] != '/')
+		return 0;
+	fd_close(&w->fd);
+	w->fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return w->fd == -1 ? E_SYS : 0;
+}
+
+static int
+sockdir_walk_into(struct sockdir_walk *w, const char *name)
+{
+	int fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), r = 0;
+	struct stat sb;
+
+	if (fd == -1)
+		return sockdir_open_error(errno);
+	if (fstat(fd, &sb) != 0) {
+		r = E_SYS;
+	} else if (S_ISLNK(sb.st_mode)) {
+		r = sockdir_walk_link(w, fd, &sb);
+	} else if (!S_ISDIR(sb.st_mode)) {
+		r = E_NOTFOUND;
+	} else {
+		fd_close(&w->fd);
+		w->fd = fd;
+		return 0;
+	}
+	fd_close(&fd);
+	return r;
+}
+
+static int
+sockdir_walk(const char *path, int *out)
+{
+	struct sockdir_walk w = {.links = 0};
+	char name[NAME_MAX + 1];
+	int r = 0;
+
+	if (strlen(path) >= sizeof(w.rest))
+		return E_NOTFOUND;
+	memcpy(w.rest, path, strlen(path) + 1);
+	w.fd =
+	    open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (w.fd == -1)
+		return E_SYS;
+	while (r == 0 && w.rest[0] != '\0') {
+		size_t n = strcspn(w.rest, "/");
+		size_t skip = n + strspn(w.rest + n, "/");
+
+		if (n >= sizeof(name)) {
+			r = E_NOTFOUND;
+			break;
+		}
+		memcpy(name, w.rest, n);
+		name[n] = '\0';
+		memmove(w.rest, w.rest + skip, strlen(w.rest + skip) + 1);
+		if (n > 0)
+			r = sockdir_walk_into(&w, name);
+	}
+	if (r != 0)
+		fd_close(&w.fd);
+	else
+		*out = w.fd;
+	return r;
+}
+
+int
+sockdir_open_dir(const char *path, int *out)
+{
+	const struct sockdir_how how = {
+	    .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+	    .resolve = SOCKDIR_NO_SYMLINKS | SOCKDIR_NO_MAGICLINKS,
+	};
+	long r = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	if (r >= 0) { /* the usual: no link anywhere */
+		*out = (int)r;
+		return 0;
+	}
+	return errno == ELOOP ? sockdir_walk(path, out)
+			      : sockdir_open_error(errno);
+}
+
+/* --- sockets ----------------------------------------------------------- */
 
 static int
 sockdir_check_file(int fd, uid_t want_uid)

@@ -28,4 +28,14 @@
 int sockdir_connect(int dirfd, const char *name, uid_t want_uid,
 		    int *fd) SBX_MUST_CHECK;
 
+/*
+ * Opens a configured directory as a path handle. Whoever may write to one that
+ * lies above it could put a symlink in its place and so lend us, and the uid
+ * that is read off the handle, to somebody else's directory: links are only
+ * followed where root or our own user has made them.
+ *
+ * E_NOTFOUND, E_DENIED (another user's symlink, or no permission), E_SYS.
+ */
+int sockdir_open_dir(const char *path, int *fd) SBX_MUST_CHECK;
+
 #endif

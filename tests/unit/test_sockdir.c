@@ -201,6 +201,47 @@ test_way_out(void **state)
 	close(s);
 }
 
+/* What stands above a proxy directory may be a sandbox's to change. */
+static void
+test_directories(void **state)
+{
+	struct dir *d = *state;
+	char path[128];
+	struct stat a, b;
+	int fd;
+
+	assert_int_equal(mkdirat(d->fd, "real", 0755), 0);
+	assert_int_equal(mkdirat(d->fd, "real/sub", 0755), 0);
+	assert_int_equal(symlinkat("real", d->fd, "link"), 0);
+	assert_int_equal(symlinkat("link", d->fd, "again"), 0);
+	assert_int_equal(symlinkat("loop", d->fd, "loop"), 0);
+	assert_int_equal(fstatat(d->fd, "real/sub", &a, 0), 0);
+	for (int i = 0; i < 4; i++) {
+		static const char *const ways[] = {"real/sub", "link/sub/",
+						   "again//./sub",
+						   "link/../link/sub"};
+
+		(void)snprintf(path, sizeof(path), "%s/%s", d->path, ways[i]);
+		assert_int_equal(sockdir_open_dir(path, &fd), 0);
+		assert_int_equal(fstat(fd, &b), 0);
+		assert_int_equal(a.st_ino, b.st_ino);
+		close(fd);
+	}
+	(void)snprintf(path, sizeof(path), "%s/link/nothing", d->path);
+	assert_int_equal(sockdir_open_dir(path, &fd), E_NOTFOUND);
+	(void)snprintf(path, sizeof(path), "%s/loop/sub", d->path);
+	assert_int_equal(sockdir_open_dir(path, &fd), E_DENIED);
+	if (geteuid() != 0)
+		return;
+	assert_int_equal(
+	    fchownat(d->fd, "link", OTHER_UID, OTHER_UID, AT_SYMLINK_NOFOLLOW),
+	    0);
+	(void)snprintf(path, sizeof(path), "%s/link/sub", d->path);
+	assert_int_equal(sockdir_open_dir(path, &fd), E_DENIED);
+	(void)snprintf(path, sizeof(path), "%s/again/sub", d->path);
+	assert_int_equal(sockdir_open_dir(path, &fd), E_DENIED);
+}
+
 static void
 test_other_things(void **state)
 {
@@ -313,6 +354,7 @@ main(void)
 					    teardown),
 	    cmocka_unit_test_setup_teardown(test_symlinks, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_way_out, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_directories, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_other_things, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_other_owner, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_other_peer, setup, teardown),
