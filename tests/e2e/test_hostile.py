@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks: by who holds a lesser credential, and by code inside a sandbox."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from agent_support import Agent
+from support import paths
+from support.gateway import Gateway, run
+from support.http import Client
+from support.wait import until
+
+pytestmark = pytest.mark.root
+OP = "operator-secret-1"
+
+
+@pytest.fixture(scope="module")
+def agent(module_tmp):
+    with Agent(module_tmp) as a:
+        yield a
+
+
+@pytest.fixture
+def sandbox(agent):
+    sb = agent.create()
+    yield sb
+    sb.delete()
+
+
+def memory(pid):
+    """Resident MiB."""
+    with open(f"/proc/{pid}/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE") >> 20
+
+
+# --- credentials -----------------------------------------------------------
+
+def test_reader_gets_no_token(tmp):
+    """What may only read must not read the secret that opens the rest."""
+    (tmp / "op").write_text(OP + "\n")
+    with Gateway(tmp, token=OP, config=(
+            f"[gateway]\nstate_dir = {tmp}/state\nworkers = 1\n"
+            f"[listen a]\naddress = http://127.0.0.1:0\n"
+            f"[auth]\noperator_token_file = {tmp}/op\n"
+            f"[agent]\nenabled = yes\nnamespace = team\n"
+            f"path = {paths.AGENT}\n[log]\naccess = off\n")) as gw:
+        def bearer(name, role):
+            out = run(["token", "add", name, "--namespace", "team", "--role",
+                       role, "-c", gw.config])
+            return {"Authorization": "Bearer " + out.stdout.split()[-1]}
+
+        def ask(target, headers, method="GET", host="x", **kw):
+            with Client(gw.http) as c:
+                return c.request(method, target, headers=headers, host=host,
+                                 **kw).response()
+        sb = json.loads(ask("/v1/sandboxes", {"X-Sandbox-Token": OP}, "POST",
+                            body=b"{}").body)["sandboxes"][0]
+        reader, user = bearer("rob", "readonly"), bearer("una", "user")
+        base = f"/v1/sandboxes/{sb['id']}"
+        until(lambda: ask(f"{base}/processes", reader).status == 200 and
+              ask(f"{base}/processes", user).status == 200, "tokens are in")
+        inside = f"{sb['id']}--49983.x"
+        for target, host in ((f"{base}/token", "x"), (f"{base}/token?a", "x"),
+                             (f"{base}/token/", "x"), ("/v1/token", inside),
+                             (f"{base}/token", inside)):
+            r = ask(target, reader, host=host)
+            assert r.status == 403 and sb["token"].encode() not in r.body
+        r = ask(f"{base}/token", user)
+        assert json.loads(r.body) == {"token": sb["token"]}
+
+
+# --- above the proxy directory ---------------------------------------------
+
+NEIGHBOUR = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+print("ready", flush=True)
+while True:
+    c = s.accept()[0]
+    c.recv(65536)
+    c.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 9\\r\\n\\r\\nneighbour")
+    c.close()
+"""
+
+
+def test_symlink_above_the_proxy_directory(tmp):
+    """A sandbox that owns what lies above its proxy directory must not lend
+    itself its neighbour's."""
+    own, other = 21001, 21002
+    for name, uid in (("own", own), ("other", other)):
+        (tmp / name / "proxy").mkdir(parents=True)
+        os.chown(tmp / name, uid, uid)
+        os.chown(tmp / name / "proxy", uid, uid)
+    (tmp / "t").write_text("box-secret\n")
+    config = (f"[gateway]\nstate_dir = {tmp}/state\nworkers = 1\n"
+              f"[listen a]\naddress = http://127.0.0.1:0\n"
+              f"[sandbox box]\ntoken_file = {tmp}/t\n"
+              f"proxy_dir = {tmp}/own/proxy\n[log]\naccess = off\n")
+    neighbour = subprocess.Popen(
+        ["/usr/bin/python3", "-c", NEIGHBOUR,
+         str(tmp / "other" / "proxy" / "8000.sock")],
+        user=other, group=other, extra_groups=[], stdout=subprocess.PIPE)
+
+    def ask(gw):
+        with Client(gw.http) as c:
+            return c.request("GET", "/v1/sandboxes/box/proxy/8000/?wait=0s",
+                             token="box-secret").response()
+    try:
+        assert neighbour.stdout.readline() == b"ready\n"
+        with Gateway(tmp, config=config, token="box-secret") as gw:
+            assert ask(gw).status == 503
+            (tmp / "own" / "proxy").rmdir()
+            (tmp / "own" / "proxy").symlink_to(tmp / "other" / "proxy")
+            os.chown(tmp / "own" / "proxy", own, own, follow_symlinks=False)
+            r = ask(gw)
+            assert r.status == 502 and b"socket_refused" in r.body
+            # One that root has made is the operator's own business.
+            os.chown(tmp / "own" / "proxy", 0, 0, follow_symlinks=False)
+            assert ask(gw).body == b"neighbour"
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+        neighbour.stdout.close()
+
+
+# --- the agent's memory and time -------------------------------------------
+
+def test_json_bomb(agent, sandbox):
+    """Two bytes of text are eighty in a tree."""
+    body = b'{"cmd":["true"],"x":[' + b"1," * (8 << 20) + b"1]}"
+    before, began = memory(agent.proc.pid), time.monotonic()
+    status, got = sandbox.call("POST", "exec", body)
+    assert status == 400 and "too many values" in got["error"]
+    assert time.monotonic() - began < 2 * paths.SLOW
+    assert memory(agent.proc.pid) - before < 200 * paths.SLOW
+
+
+def test_many_large_bodies(agent, sandbox):
+    """Bodies that are never completed hold a bounded amount of memory."""
+    size, conns = 60 << 20, []
+    head = (f"POST {sandbox.prefix}/exec HTTP/1.1\r\nHost: x\r\n"
+            f"X-Sandbox-Token: {sandbox.token}\r\n"
+            f"Content-Length: {size}\r\n\r\n").encode()
+    answers = []
+
+    def send(sock):
+        try:
+            sock.sendall(head + b" " * (size - 1))
+        except OSError:
+            pass
+        try:
+            answers.append(sock.recv(4096))
+        except OSError:
+            pass
+    for _ in range(6):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(15 * paths.SLOW)
+        s.connect(str(agent.socket))
+        conns.append(s)
+    threads = [threading.Thread(target=send, args=(s,)) for s in conns]
+    for t in threads:
+        t.start()
+    until(lambda: len(answers) >= 4, "four were refused", 15)
+    assert all(a.startswith(b"HTTP/1.1 429 ") for a in answers[:4])
+    other = agent.create()  # the neighbour notices nothing
+    assert other.exec("echo ok").out == "ok\n"
+    other.delete()
+    for s in conns:
+        s.shutdown(socket.SHUT_RDWR)
+        s.close()
+    for t in threads:
+        t.join()
+    until(lambda: sandbox.exec("cat", stdin="x" * (8 << 20)).code == 0,
+          "it is given back")
+
+
+def test_long_commands_are_forgotten(agent, sandbox):
+    """A list of what ran is not a store."""
+    arg = "x" * 120_000
+    for _ in range(60):
+        sandbox.start(["true", *[arg] * 8])
+    status, got = sandbox.call("GET", "processes")
+    assert status == 200 and 1 < len(got) < 40
+    assert memory(agent.proc.pid) < 400 * paths.SLOW
+
+
+# --- what can be seen -------------------------------------------------------
+
+def test_no_descriptor_comes_along(sandbox):
+    r = sandbox.exec("ls -l /proc/self/fd | wc -l; cat /proc/self/status")
+    lines = r.out.splitlines()
+    assert lines[0] == "5"  # a total, 0-2, and the directory itself
+    assert "Groups:\t " in lines and "NoNewPrivs:\t1" in lines
+    assert "CapEff:\t0000000000000000" in lines
