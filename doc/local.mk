@@ -4,13 +4,15 @@ EXTRA_DIST += \
 	doc/PROTOCOL.md \
 	doc/picture.svg \
 	doc/sbx-gateway.8.scd \
-	doc/sbx-gateway.conf.5.scd
+	doc/sbx-gateway.conf.5.scd \
+	doc/sbx-tunnel.1.scd
 
 # Manual pages are written in scdoc(5); a release carries the result.
 if HAVE_SCDOC
 dist_man_MANS += \
 	doc/sbx-gateway.8 \
-	doc/sbx-gateway.conf.5
+	doc/sbx-gateway.conf.5 \
+	doc/sbx-tunnel.1
 endif
 
 SCD = $(AM_V_GEN)$(MKDIR_P) doc && $(SCDOC) <$< >$@.tmp && mv $@.tmp $@
@@ -19,5 +21,8 @@ doc/sbx-gateway.8: doc/sbx-gateway.8.scd
 	$(SCD)
 doc/sbx-gateway.conf.5: doc/sbx-gateway.conf.5.scd
 	$(SCD)
+doc/sbx-tunnel.1: doc/sbx-tunnel.1.scd
+	$(SCD)
 
-MAINTAINERCLEANFILES = doc/sbx-gateway.8 doc/sbx-gateway.conf.5
+MAINTAINERCLEANFILES = doc/sbx-gateway.8 doc/sbx-gateway.conf.5 \
+	doc/sbx-tunnel.1

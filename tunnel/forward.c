@@ -29,7 +29,7 @@
 
 #define LISTENERS_MAX 2 /* 127.0.0.1 and ::1 */
 #define WAITING_MAX   256
-#define PORT0_TRIES   8
+#define PORT0_KEEP_MS 10000
 
 enum fwd_state {
 	FWD_DOWN,  /* no session */
@@ -46,6 +46,8 @@ struct waiting {
 	uint64_t due_ms;
 };
 
+TAILQ_HEAD(waiting_list, waiting);
+
 struct fwd {
 	struct forwards *all;
 	const struct spec *sp;
@@ -55,7 +57,8 @@ struct fwd {
 	struct timer retry;
 	struct backoff backoff;
 	unsigned refusals;
-	TAILQ_HEAD(, waiting) waiting;
+	uint64_t refused_ms; /* the first of them */
+	struct waiting_list waiting;
 	unsigned nwaiting;
 	struct timer expire;
 };
@@ -90,10 +93,13 @@ waiting_expire_cb(void *arg)
 {
 	struct fwd *w = arg;
 	uint64_t now = loop_now_ms(w->all->loop);
-	struct waiting *c;
+	struct waiting *c, *next;
 
-	while ((c = TAILQ_FIRST(&w->waiting)) != NULL && c->due_ms <= now)
+	for (c = TAILQ_FIRST(&w->waiting); c != NULL && c->due_ms <= now;
+	     c = next) {
+		next = TAILQ_NEXT(c, link);
 		waiting_drop(w, c);
+	}
 	if (c != NULL)
 		timer_set(&w->expire, c->due_ms - now);
 }
@@ -118,9 +124,10 @@ waiting_add(struct fwd *w, int fd, const struct addr *peer)
 static void
 waiting_go(struct fwd *w)
 {
-	struct waiting *c;
+	struct waiting *c, *next;
 
-	while ((c = TAILQ_FIRST(&w->waiting)) != NULL) {
+	for (c = TAILQ_FIRST(&w->waiting); c != NULL; c = next) {
+		next = TAILQ_NEXT(c, link);
 		chan_open(w->all->s, &w->sp->target, c->fd, &c->peer);
 		c->fd = -1;
 		waiting_drop(w, c);
@@ -322,8 +329,10 @@ fwd_ask(struct fwd *w)
 		return;
 	}
 	/* An allocated port is asked for again: somebody was told of it. After
-	 * some refusals any other will do. */
-	if (at.port == 0 && w->refusals < PORT0_TRIES)
+	 * ten seconds of refusals any other will do. */
+	if (at.port == 0 &&
+	    (w->refusals == 0 ||
+	     loop_now_ms(w->all->loop) - w->refused_ms < PORT0_KEEP_MS))
 		at.port = w->port;
 	w->state = w->state == FWD_FAILED ? FWD_FAILED : FWD_ASKED;
 	session_listen(w->all->s, &at, w);
@@ -346,6 +355,7 @@ fwd_refused(struct fwd *w)
 	uint32_t rnd;
 
 	if (w->refusals++ == 0) {
+		w->refused_ms = loop_now_ms(w->all->loop);
 		if (w->sp->listen.path != NULL)
 			strbuf_adds(&b, w->sp->listen.path);
 		else
@@ -518,10 +528,12 @@ forwards_new(struct loop *l, const struct options *o,
 static void
 fwd_clear(struct fwd *w)
 {
-	struct waiting *c;
+	struct waiting *c, *next;
 
-	while ((c = TAILQ_FIRST(&w->waiting)) != NULL)
+	for (c = TAILQ_FIRST(&w->waiting); c != NULL; c = next) {
+		next = TAILQ_NEXT(c, link);
 		waiting_drop(w, c);
+	}
 	for (int i = 0; i < LISTENERS_MAX; i++)
 		if (w->ls[i] != NULL)
 			listener_close(w->ls[i]);

@@ -14,6 +14,7 @@
 
 #include "base/defs.h"
 #include "base/mem.h"
+#include "tunnel/pattern.h"
 
 #define HASH_LEN     20 /* SHA-1, of the hashed names */
 #define KEY_TEXT_MAX 16384
@@ -118,33 +119,6 @@ entry_next(struct strv *rest, unsigned *line, struct entry *e)
 	return false;
 }
 
-/* Shell-like: * and ? only. Linear in the text for each star. */
-static bool
-pattern_match(struct strv pat, struct strv s)
-{
-	size_t p = 0, i = 0, star = SIZE_MAX, mark = 0;
-
-	while (i < s.len) {
-		if (p < pat.len &&
-		    (pat.p[p] == '?' ||
-		     tolower((unsigned char)pat.p[p]) == s.p[i])) {
-			p++;
-			i++;
-		} else if (p < pat.len && pat.p[p] == '*') {
-			star = p++;
-			mark = i;
-		} else if (star != SIZE_MAX) {
-			p = star + 1;
-			i = ++mark;
-		} else {
-			return false;
-		}
-	}
-	while (p < pat.len && pat.p[p] == '*')
-		p++;
-	return p == pat.len;
-}
-
 static bool
 base64_decode(struct strv text, unsigned char *out, size_t cap, size_t *n)
 {
@@ -185,20 +159,9 @@ hashed_match(struct strv h, const char *name)
 static bool
 hosts_match(struct strv hosts, const char *name)
 {
-	struct strv one;
-	bool hit = false;
-
 	if (strv_starts(hosts, STRV("|1|")))
 		return hashed_match(hosts, name);
-	while (strv_cut(&hosts, ',', &one)) {
-		if (one.len > 0 && *one.p == '!') {
-			if (pattern_match(strv_from(one, 1), strv_of(name)))
-				return false;
-		} else if (pattern_match(one, strv_of(name))) {
-			hit = true;
-		}
-	}
-	return hit;
+	return pattern_list(hosts, ',', strv_of(name));
 }
 
 void

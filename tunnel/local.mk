@@ -10,8 +10,12 @@ libtunnel_a_SOURCES = \
 	tunnel/hostkey.h \
 	tunnel/options.c \
 	tunnel/options.h \
+	tunnel/pattern.c \
+	tunnel/pattern.h \
 	tunnel/spec.c \
-	tunnel/spec.h
+	tunnel/spec.h \
+	tunnel/sshconfig.c \
+	tunnel/sshconfig.h
 LIBTUNNEL = libtunnel.a
 
 bin_PROGRAMS += sbx-tunnel
@@ -20,11 +24,14 @@ sbx_tunnel_SOURCES = \
 	tunnel/auth.h \
 	tunnel/chan.c \
 	tunnel/chan.h \
+	tunnel/exec.c \
 	tunnel/forward.c \
 	tunnel/forward.h \
 	tunnel/handoff.c \
 	tunnel/handoff.h \
 	tunnel/main.c \
+	tunnel/many.c \
+	tunnel/many.h \
 	tunnel/passphrase.c \
 	tunnel/passphrase.h \
 	tunnel/pump.c \

@@ -517,11 +517,30 @@ options_port(const struct options *o)
 	return o->port == UNSET || o->port == 0 ? 22 : (uint16_t)o->port;
 }
 
+/* Our name or home directory, malloc'ed; NULL when there is no account. */
+static char *
+account(bool home)
+{
+	struct passwd pw, *got = NULL;
+	char buf[4096];
+
+	if (getpwuid_r(getuid(), &pw, buf, sizeof(buf), &got) != 0 ||
+	    got == NULL)
+		return NULL;
+	return xstrdup(home ? pw.pw_dir : pw.pw_name);
+}
+
+char *
+options_own_name(void)
+{
+	return account(false);
+}
+
 static void
 expand_token(const struct options *o, char c, const char *home,
 	     struct strbuf *b)
 {
-	struct passwd *pw;
+	char *name;
 
 	switch (c) {
 	case 'd':
@@ -540,8 +559,9 @@ expand_token(const struct options *o, char c, const char *home,
 		strbuf_adds(b, o->user != NULL ? o->user : "");
 		break;
 	case 'u':
-		pw = getpwuid(getuid());
-		strbuf_adds(b, pw != NULL ? pw->pw_name : "");
+		name = options_own_name();
+		strbuf_adds(b, name != NULL ? name : "");
+		free(name);
 		break;
 	case '%':
 		strbuf_addc(b, '%');
@@ -555,14 +575,12 @@ expand_token(const struct options *o, char c, const char *home,
 char *
 options_expand(const struct options *o, const char *s)
 {
-	const char *home = getenv("HOME");
+	const char *env = getenv("HOME");
+	char *home = env != NULL ? xstrdup(env) : account(true);
 	struct strbuf b = {0};
 
-	if (home == NULL) {
-		struct passwd *pw = getpwuid(getuid());
-
-		home = pw != NULL ? pw->pw_dir : "/";
-	}
+	if (home == NULL)
+		home = xstrdup("/");
 	if (s[0] == '~' && (s[1] == '/' || s[1] == '\0')) {
 		strbuf_adds(&b, home);
 		s++;
@@ -573,5 +591,6 @@ options_expand(const struct options *o, const char *s)
 		else
 			strbuf_addc(&b, *s);
 	}
+	free(home);
 	return b.s != NULL ? strbuf_take(&b) : xstrdup("");
 }

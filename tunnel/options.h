@@ -86,6 +86,8 @@ int options_set_text(struct options *o, const char *text,
 void options_add(struct options_list *l, const char *s);
 int options_forward(struct options *o, int kind, const char *text,
 		    char **why) SBX_MUST_CHECK;
+/* The name of the user we are, malloc'ed; NULL: no account. */
+char *options_own_name(void);
 /* ~ and the tokens %d %h %n %p %r %u %%; malloc'ed. */
 char *options_expand(const struct options *o, const char *s);
 const char *options_host(const struct options *o); /* to connect to */

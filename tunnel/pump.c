@@ -322,7 +322,7 @@ pump_run(struct session *s)
 		s->fresh = false;
 		pump_probe(s);
 		pump_listen(s);
-		if (s->state == SESSION_UP && pump_idle(s) &&
+		if (s->state == SESSION_UP && pump_idle(s) && exec_run(s) &&
 		    s->state == SESSION_UP)
 			pump_open(s);
 		if (s->state == SESSION_UP)

@@ -32,9 +32,11 @@ struct reach {
 	struct dial *dial;
 };
 
+TAILQ_HEAD(reach_head, reach);
+
 struct reach_list {
 	struct loop *loop;
-	TAILQ_HEAD(, reach) v;
+	struct reach_head v;
 };
 
 struct reach_list *
@@ -60,11 +62,12 @@ reach_free(struct reach *r)
 void
 reach_list_free(struct reach_list *rl)
 {
-	struct reach *r;
+	struct reach *r, *next;
 
 	if (rl == NULL)
 		return;
-	while ((r = TAILQ_FIRST(&rl->v)) != NULL) {
+	for (r = TAILQ_FIRST(&rl->v); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, link);
 		chan_on_gone(r->c, NULL, NULL);
 		reach_free(r);
 	}

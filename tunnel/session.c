@@ -234,6 +234,7 @@ session_close(struct session *s)
 	stream_close(s->st);
 	session_free_remotes(&s->wanted);
 	session_free_remotes(&s->remotes);
+	exec_free(s->exec);
 	task_cancel(&s->task);
 	timer_clear(&s->alive);
 	timer_clear(&s->setup);

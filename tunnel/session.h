@@ -40,6 +40,8 @@ struct session_cbs {
 	void (*down)(enum session_end end, const char *text, void *arg);
 	/* A connection to a port that session_listen() got. */
 	void (*accepted)(struct chan *c, void *fwd, void *arg);
+	/* What session_exec()'s command wrote; empty when it failed. */
+	void (*executed)(const char *out, void *arg);
 	/* The answer to session_listen(): 0 with the port, or E_DENIED. */
 	void (*listening)(int err, uint16_t port, void *fwd, void *arg);
 };
@@ -53,6 +55,9 @@ void session_close(struct session *s);
 bool session_is_up(const struct session *s);
 /* Asks the far side to listen; answered by `listening`. */
 void session_listen(struct session *s, const struct spec_end *at, void *fwd);
+/* Runs cmd on the far side, if it lets us; one at a time (a second is dropped).
+ * Answered by `executed`. */
+void session_exec(struct session *s, const char *cmd);
 /* Says goodbye to the server; what is queued is written if it can be at once.
  */
 void session_goodbye(struct session *s);

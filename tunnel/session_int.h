@@ -31,6 +31,8 @@
 #define LISTEN_QUEUE 0 /* without limit: CHANS_MAX is ours */
 #define CHANS_MAX    8192
 
+struct exec;
+
 enum session_state {
 	SESSION_HANDSHAKE,
 	SESSION_AUTH,
@@ -112,6 +114,7 @@ struct session {
 	struct chan_list opening;
 	struct chan_list writing;
 	struct chan_list closing;
+	struct exec *exec; /* a command that runs; NULL: none */
 	struct remote_list wanted;
 	struct remote_list remotes;
 	struct task task;
@@ -131,6 +134,10 @@ void session_kick(struct session *s);
 void session_fail(struct session *s, enum session_end end, const char *text);
 /* True when rc ends the whole session, which is then failed. */
 bool session_fatal(struct session *s, int rc);
+
+void exec_free(struct exec *e);
+/* False while libssh2's one place for opening a channel is taken. */
+bool exec_run(struct session *s);
 
 struct chan *chan_new(struct session *s);
 void chan_opened(struct chan *c, LIBSSH2_CHANNEL *ssh);

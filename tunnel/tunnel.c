@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/token.h"
@@ -29,8 +30,9 @@
 #include "tunnel/session.h"
 #include "tunnel/status.h"
 
-#define EXIT_SSH  255 /* ssh's own failures */
-#define DEMAND_MS 250 /* no sooner than this, somebody waiting or not */
+#define EXIT_SSH   255  /* ssh's own failures */
+#define RECLAIM_MS 3000 /* forwards wait no longer for that */
+#define DEMAND_MS  250  /* no sooner than this, somebody waiting or not */
 
 struct tunnel {
 	struct loop *loop;
@@ -43,8 +45,11 @@ struct tunnel {
 	struct session *session;
 	struct backoff backoff;
 	struct timer retry;
+	struct timer reclaim; /* runs while the far side is asked */
 	uint64_t retry_due_ms;
 	uint64_t down_us; /* when it went down; 0: never was up */
+	uint64_t far_pid; /* serves this session, or served the last; 0: ? */
+	uint64_t far_start;
 	unsigned attempts;
 	bool was_up;
 	bool ready_told;
@@ -163,6 +168,68 @@ tunnel_settled(unsigned failed, void *arg)
 	strbuf_clear(&b);
 }
 
+/*
+ * Takes over from our dead predecessor: its sshd process may live on for as
+ * long as the server's own time-outs, holding our ports. Each session asks
+ * which process serves it; the next one ends that process, if it is still the
+ * same one (its start time says so). Nobody else's is touched.
+ */
+static void
+tunnel_reclaim(struct tunnel *t)
+{
+	struct strbuf b = {0};
+
+	if (t->far_pid != 0)
+		strbuf_addf(&b,
+			    "set -- $(cat /proc/%llu/stat 2>/dev/null); "
+			    "[ \"${22}\" = %llu ] && kill -9 %llu; ",
+			    (unsigned long long)t->far_pid,
+			    (unsigned long long)t->far_start,
+			    (unsigned long long)t->far_pid);
+	strbuf_adds(&b, "set -- $PPID $(cat /proc/$PPID/stat); "
+			"echo $1 ${23}");
+	session_exec(t->session, b.s);
+	strbuf_clear(&b);
+	timer_set(&t->reclaim, RECLAIM_MS);
+}
+
+/* The far side has answered, or takes too long. */
+static void
+tunnel_reclaimed(void *arg)
+{
+	struct tunnel *t = arg;
+
+	timer_stop(&t->reclaim);
+	if (session_is_up(t->session))
+		forwards_up(t->fwds, t->session);
+}
+
+static void
+tunnel_far_process(struct tunnel *t, const char *out)
+{
+	struct strv rest = strv_of(out), pid, start;
+	uint64_t p, s;
+
+	if (!strv_cut(&rest, ' ', &pid) || !strv_cut(&rest, '\n', &start) ||
+	    strv_parse_u64(pid, INT32_MAX, true, &p) != 0 ||
+	    strv_parse_u64(start, UINT64_MAX, true, &s) != 0 || p < 2)
+		return;
+	t->far_pid = p;
+	t->far_start = s;
+}
+
+static void
+session_executed_cb(const char *out, void *arg)
+{
+	struct tunnel *t = arg;
+
+	log_debug("tunnel.far", "process=%s", log_esc(strv_of(out)));
+	t->far_pid = 0;
+	tunnel_far_process(t, out);
+	if (timer_running(&t->reclaim))
+		tunnel_reclaimed(t);
+}
+
 static void
 session_up_cb(void *arg)
 {
@@ -178,7 +245,10 @@ session_up_cb(void *arg)
 		tunnel_end(t, EXIT_SSH);
 		return;
 	}
-	forwards_up(t->fwds, t->session);
+	if (t->o->reclaim)
+		tunnel_reclaim(t);
+	else
+		forwards_up(t->fwds, t->session);
 }
 
 static void
@@ -191,6 +261,7 @@ session_down_cb(enum session_end end, const char *text, void *arg)
 	(void)end;
 	if (t->was_up && t->down_us == 0)
 		t->down_us = loop_clock_us();
+	timer_stop(&t->reclaim);
 	forwards_down(t->fwds);
 	t->session = NULL;
 	session_close(s);
@@ -218,6 +289,7 @@ static const struct session_cbs session_callbacks = {
     .up = session_up_cb,
     .down = session_down_cb,
     .accepted = session_accepted_cb,
+    .executed = session_executed_cb,
     .listening = session_listening_cb,
 };
 
@@ -321,6 +393,7 @@ tunnel_new(struct loop *l, const struct options *o, struct status *st)
 	t->fwds = forwards_new(l, o, &forwards_callbacks, t);
 	backoff_init(&t->backoff, o->backoff_cap);
 	timer_init(&t->retry, l, tunnel_retry_cb, t);
+	timer_init(&t->reclaim, l, tunnel_reclaimed, t);
 	return t;
 }
 
@@ -356,6 +429,7 @@ tunnel_free(struct tunnel *t)
 	if (t == NULL)
 		return;
 	timer_clear(&t->retry);
+	timer_clear(&t->reclaim);
 	resolve_cancel(t->resolve);
 	if (t->dial != NULL)
 		dial_cancel(t->dial);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """sbx-tunnel against a real sshd: forwards, keys, host keys, messages."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -12,7 +13,8 @@ import pytest
 
 from support import paths
 from support.peer import Peer, dial, echo, exchange, slurp
-from support.sshd import (HARDENED, SSHD, Sshd, Tunnel, keygen, pick_port)
+from support.sshd import (HARDENED, SSHD, USER, Sshd, Tunnel, children,
+                          keygen, pick_port)
 from support.wait import until
 
 pytestmark = pytest.mark.skipif(SSHD is None, reason="no sshd")
@@ -21,6 +23,13 @@ VERSION = subprocess.run([paths.TUNNEL, "--version"], capture_output=True,
                          text=True).stdout
 modern = pytest.mark.skipif("libssh2 1.10" in VERSION,
                             reason="needs libssh2 1.11")
+
+
+def answers(port):
+    try:
+        return exchange(port, b"x") == b"x"
+    except OSError:
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -313,12 +322,6 @@ def test_as_ssh_for_a_harness(sshd, tmp, peer):
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         env=paths.child_env())
 
-    def answers(port):
-        try:
-            return exchange(port, b"x") == b"x"
-        except OSError:
-            return False
-
     try:
         until(lambda: answers(lport) and answers(rport), "it forwards")
     finally:
@@ -458,3 +461,69 @@ def test_key_that_others_can_read(sshd, tmp):
     key.chmod(0o644)
     code, err = Tunnel(sshd, "-L", "0:127.0.0.1:1", key=key).wait()
     assert code == 255 and "are too open" in err
+
+
+# --- configuration files --------------------------------------------------
+
+def config(sshd, name, forward):
+    return (f"Host {name}\n  HostName 127.0.0.1\n  Port {sshd.port}\n"
+            f"  User {USER}\n  IdentityFile {sshd.key}\n  {forward}\n\n")
+
+
+COMMON = """Host *
+  StrictHostKeyChecking yes
+  UserKnownHostsFile {known}
+  GlobalKnownHostsFile none
+  IdentitiesOnly yes
+  BatchMode yes
+  ForwardX11 no
+"""
+
+
+def test_ssh_config(sshd, tmp, peer):
+    conf = tmp / "conf"
+    port = pick_port()
+    conf.write_text(config(sshd, "far", f"LocalForward {port} {peer.target}")
+                    + COMMON.format(known=sshd.known))
+    p = subprocess.Popen([paths.TUNNEL, "-N", "-F", conf, "far"],
+                         stderr=subprocess.PIPE, env=paths.child_env())
+    try:
+        until(lambda: answers(port), "it forwards")
+    finally:
+        p.terminate()
+        assert p.communicate(timeout=10)[1] == b""
+
+
+def test_many_tunnels_from_a_file(sshd, tmp, peer):
+    conf, ports = tmp / "conf", [pick_port(), pick_port()]
+    conf.write_text("".join(
+        config(sshd, f"t{i}", f"LocalForward {port} {peer.target}")
+        for i, port in enumerate(ports)) + COMMON.format(known=sshd.known))
+    assert run("-t", "--config", conf).returncode == 0
+    status = tmp / "status"
+    p = subprocess.Popen([paths.TUNNEL, "--config", conf, "--status", status],
+                         env=paths.child_env())
+    try:
+        until(lambda: all(map(answers, ports)), "both forward")
+        names = {json.loads(line)["tunnel"]
+                 for line in status.read_text().splitlines()}
+        assert names == {"t0", "t1"}
+        pids = children(p.pid)
+        assert len(pids) == 2
+    finally:
+        p.terminate()
+        p.wait(10)
+    until(lambda: not any(map(answers, ports)), "all have ended")
+
+
+@pytest.mark.parametrize("text, line", [
+    ("Host a\n NoSuch 1\n LocalForward 1 b:1\n", "line 2"),
+    ("Match all\n", "no Host"),
+    ("Host a\n Include x\n", "line 2"),
+    ("Host a\n", "no forwards"),
+])
+def test_bad_config(tmp, text, line):
+    conf = tmp / "conf"
+    conf.write_text(text)
+    r = run("-t", "--config", conf)
+    assert r.returncode == 255 and line in r.stderr

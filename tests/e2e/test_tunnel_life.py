@@ -257,3 +257,42 @@ def test_idle_memory_is_bounded(sshd):
         assert rss() - before < (64 << 20) * paths.SLOW
         for s in held:
             s.close()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc")
+def test_takes_its_port_back_from_its_dead_session(sshd, peer):
+    """The old session is frozen, not gone: it holds the port."""
+    with Tunnel(sshd, "-R", f"0:{peer.target}", "--reclaim",
+                options=("ServerAliveInterval=1",
+                         "ServerAliveCountMax=2")) as t:
+        port, = t.ports()
+        assert exchange(port, b"x") == b"x"
+        frozen = sshd.sessions()
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        back = t.next("reconnected")
+        assert back["forwards"][0]["port"] == port
+        assert exchange(port, b"y") == b"y"
+        for pid in frozen:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def test_waits_for_a_port_that_its_dead_session_holds(sshd, peer):
+    """Without --reclaim it is degraded until the port is free."""
+    with Tunnel(sshd, "-R", f"0:{peer.target}", "-L", f"0:{peer.target}",
+                options=("ServerAliveInterval=1",
+                         "ServerAliveCountMax=2")) as t:
+        port, local = t.ports()
+        frozen = sshd.sessions()
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        assert t.next("degraded")["failed"] == 1
+        assert exchange(local, b"x") == b"x"
+        for pid in frozen:
+            os.kill(pid, signal.SIGKILL)
+        back = t.next("reconnected")
+        assert back["forwards"][0]["port"] == port
+        assert exchange(port, b"y") == b"y"

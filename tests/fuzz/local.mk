@@ -51,7 +51,18 @@ tests_fuzz_replay_route_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_route.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_route_LDADD = $(LIBGATEWAY) $(LIBBASE)
 
+check_PROGRAMS += tests/fuzz/replay_spec
+TESTS += tests/fuzz/replay_spec
+tests_fuzz_replay_spec_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_spec.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_spec_LDADD = $(LIBTUNNEL) $(LIBBASE)
+
 if ENABLE_FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_spec
+tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_spec.c
+tests_fuzz_fuzz_spec_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_spec_LDADD = $(LIBTUNNEL) $(LIBBASE)
+
 noinst_PROGRAMS += tests/fuzz/fuzz_conf
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_conf.c
 tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
