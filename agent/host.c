@@ -23,6 +23,7 @@
 
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
+#include "agent/leftover.h"
 #include "agent/rmtree.h"
 #include "agent/uidkill.h"
 #include "agent/uidpool.h"
@@ -57,31 +58,6 @@ struct host {
 
 /* --- start ------------------------------------------------------------- */
 
-static void
-host_clear_homes(struct host *h)
-{
-	int fd = openat(h->homes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd == -1 ? NULL : fdopendir(fd);
-	struct dirent *e;
-
-	if (d == NULL) {
-		fd_close(&fd);
-		return;
-	}
-	while ((e = readdir(d)) != NULL) {
-		if (e->d_name[0] == '.' || e->d_type != DT_DIR ||
-		    strlen(e->d_name) != SANDBOX_ID_LEN)
-			continue;
-		log_warn("host.leftover", "home=%s",
-			 log_esc(strv_of(e->d_name)));
-		if (rmtree(h->homes_fd, e->d_name) != 0)
-			log_warn("host.leftover",
-				 "home=%s error=\"not removed\"",
-				 log_esc(strv_of(e->d_name)));
-	}
-	(void)closedir(d);
-}
-
 static int
 host_take_homes(struct host *h, const char *homes, char **why)
 {
@@ -105,7 +81,6 @@ host_take_homes(struct host *h, const char *homes, char **why)
 		*why = xasprintf("%s: another agent uses it", homes);
 		return E_BUSY;
 	}
-	host_clear_homes(h);
 	return 0;
 }
 
@@ -153,6 +128,7 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 		goto fail;
 	if (h->uids != NULL && (r = hostcheck_homes(h->homes, why)) != 0)
 		goto fail;
+	leftover_homes(h->homes_fd, h->uids, h->reaper);
 	*out = h;
 	return 0;
 fail:
@@ -362,6 +338,8 @@ host_remove_job(void *arg)
 {
 	struct sandbox *sb = arg;
 
+	if (sb->uid != SANDBOX_NO_UID)
+		leftover_ipc(sb->uid);
 	if (rmtree(sb->host->homes_fd, sb->id) != 0)
 		sb->polls = 0; /* said on the loop */
 	else

@@ -32,6 +32,8 @@ libagent_a_SOURCES = \
 	agent/hostcheck.h \
 	agent/landlock.c \
 	agent/landlock.h \
+	agent/leftover.c \
+	agent/leftover.h \
 	agent/proc.c \
 	agent/proc.h \
 	agent/proc_int.h \

@@ -104,6 +104,20 @@ uidpool_lease(struct uidpool *p, uid_t *out)
 	return E_FULL;
 }
 
+int
+uidpool_claim(struct uidpool *p, uid_t uid)
+{
+	unsigned i = uid - p->first;
+
+	if (uid < p->first || i >= p->n)
+		return E_INVALID;
+	if (p->used[i] || !uidpool_lock(p, i, F_WRLCK))
+		return E_BUSY;
+	p->used[i] = true;
+	p->leased++;
+	return 0;
+}
+
 void
 uidpool_return(struct uidpool *p, uid_t uid)
 {

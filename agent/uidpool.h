@@ -26,6 +26,9 @@ void uidpool_free(struct uidpool *p);
  * late as possible). Ids that some process on the machine has are passed over.
  * E_FULL when there is none. */
 int uidpool_lease(struct uidpool *p, uid_t *out) SBX_MUST_CHECK;
+/* Leases that one, used by some process or not. E_BUSY: it is leased already;
+ * E_INVALID: not one of ours. */
+int uidpool_claim(struct uidpool *p, uid_t uid) SBX_MUST_CHECK;
 /* Gives it back. While a process still has it, nobody gets it (see above). */
 void uidpool_return(struct uidpool *p, uid_t uid);
 unsigned uidpool_leased(const struct uidpool *p);

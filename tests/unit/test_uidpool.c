@@ -73,6 +73,17 @@ test_two_agents(void **state)
 	/* The kernel lets go when an agent dies. */
 	uidpool_free(a);
 	assert_int_equal(lease(b), FIRST);
+	/* One that was another's, to clear up after it. */
+	assert_int_equal(uidpool_new(FIRST, FIRST + 1, path, &a), 0);
+	assert_int_equal(uidpool_claim(a, FIRST), E_BUSY);
+	assert_int_equal(uidpool_claim(a, FIRST + 1), 0);
+	assert_int_equal(uidpool_claim(a, FIRST + 1), E_BUSY);
+	assert_int_equal(uidpool_claim(a, FIRST + 2), E_INVALID);
+	assert_int_equal(uidpool_claim(a, FIRST - 1), E_INVALID);
+	assert_int_equal(uidpool_claim(a, 0), E_INVALID);
+	uidpool_return(a, FIRST + 1);
+	assert_int_equal(lease(a), FIRST + 1);
+	uidpool_free(a);
 	uidpool_free(b);
 	unlink(path);
 }
