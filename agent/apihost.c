@@ -260,14 +260,19 @@ void
 api_ports(struct call *c)
 {
 	struct strbuf b = {0};
+	int r;
 
 	strbuf_adds(&b, "{\"ports\":[");
-	if (sandbox_ports(c->sb, apiports_cb, &b) == E_UNSUPPORTED) {
-		strbuf_clear(&b);
+	r = sandbox_ports(c->sb, apiports_cb, &b);
+	if (r == E_UNSUPPORTED) {
 		api_error(c->rq, 501, "unsupported",
 			  "ports are not listed in dedicated mode");
-		return;
+	} else if (r == E_LIMIT) {
+		api_error(c->rq, 429, "limit",
+			  "the directory has grown too large; make it anew");
+	} else {
+		strbuf_adds(&b, "]}");
+		api_answer(c, 200, &b);
 	}
-	strbuf_adds(&b, "]}");
-	api_answer(c, 200, &b);
+	strbuf_clear(&b);
 }

@@ -23,6 +23,7 @@
 
 #define SANDBOX_PROXY_DIR ".sbx/proxy"
 #define SANDBOX_NOFILE    65536
+#define SANDBOX_DIR_MAX   (4 << 20)
 
 extern char **environ;
 
@@ -155,6 +156,8 @@ sandbox_confine(struct sandbox *sb, const struct landlock *ll,
 	sandbox_limit(c, RLIMIT_DATA, mem, mem);
 	sandbox_limit(c, RLIMIT_NOFILE, 1024, SANDBOX_NOFILE);
 	sandbox_limit(c, RLIMIT_CORE, 0, 0);
+	/* POSIX queues would outlive the sandbox and meet the next one. */
+	sandbox_limit(c, RLIMIT_MSGQUEUE, 0, 0);
 	if (ll == NULL || landlock_effective_abi(ll) == 0)
 		return 0;
 	return landlock_ruleset(ll, sb->home_fd, &c->ruleset);
@@ -283,6 +286,7 @@ sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *), void *arg)
 	struct dirent *e;
 	uint16_t port;
 	DIR *d;
+	struct stat st;
 	int fd, sub;
 
 	if (sb->home_fd == -1)
@@ -295,6 +299,12 @@ sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *), void *arg)
 	fd = openat(sub, "proxy",
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	fd_close(&sub);
+	/* A directory never shrinks, and what it holds of deleted names is read
+	 * in one system call, for seconds if there were millions. */
+	if (fd != -1 && fstat(fd, &st) == 0 && st.st_size > SANDBOX_DIR_MAX) {
+		fd_close(&fd);
+		return E_LIMIT;
+	}
 	if (fd == -1 || (d = fdopendir(fd)) == NULL) {
 		fd_close(&fd);
 		return E_NOTFOUND;

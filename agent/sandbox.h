@@ -79,7 +79,8 @@ bool sandbox_idle(const struct sandbox *sb);
  * dedicated mode E_UNSUPPORTED (those listen on TCP). */
 int sandbox_connect(const struct sandbox *sb, uint16_t port,
 		    int *fd) SBX_MUST_CHECK;
-/* Calls fn for each port that has a socket file. */
+/* Calls fn for each port that has a socket file. E_LIMIT: to read so large a
+ * directory takes too long. */
 int sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *),
 		  void *arg) SBX_MUST_CHECK;
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agent_support import Agent
+from agent_support import Agent, processes_of
 from support import paths
 from support.gateway import Gateway, run
 from support.http import Client
@@ -192,6 +192,65 @@ def test_long_commands_are_forgotten(agent, sandbox):
     assert memory(agent.proc.pid) < 400 * paths.SLOW
 
 
+# --- what stays behind ------------------------------------------------------
+
+def test_orphans_of_a_killed_agent(tmp):
+    """What detached itself from a sandbox ends with the next agent's start."""
+    with Agent(tmp) as a:
+        sb = a.create()
+        sb.exec("setsid sh -c 'sleep 1000 & exec sleep 1001' "
+                ">/dev/null 2>&1 &")
+        until(lambda: len(processes_of(sb.uid)) == 2, "they run")
+        a.proc.kill()
+        a.proc.wait()
+        assert len(processes_of(sb.uid)) == 2
+        with Agent(tmp) as b:
+            until(lambda: processes_of(sb.uid) == [], "they are gone")
+            assert os.listdir(b.homes) == []
+        a.proc.returncode = 0
+
+
+IPC = r"""
+import ctypes
+c = ctypes.CDLL(None, use_errno=True)
+print(c.shmget(0x5b0c5, 4096, 0o1600), c.msgget(0x5b0c5, 0o1600),
+      c.semget(0x5b0c5, 1, 0o1600))
+"""
+
+
+def system_v(uid):
+    found = []
+    for kind in ("shm", "msg", "sem"):
+        with open(f"/proc/sysvipc/{kind}", encoding="ascii") as f:
+            names = f.readline().split()
+            for line in f:
+                row = dict(zip(names, line.split()))
+                if int(row["uid"]) == uid:
+                    found.append(kind)
+    return found
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/sysvipc/shm"),
+                    reason="no System V IPC")
+def test_ipc_is_removed(agent):
+    """Else the next owner of the uid would find it."""
+    sb = agent.create()
+    r = sb.exec(["/usr/bin/python3", "-c", IPC])
+    assert r.code == 0 and "-1" not in r.out, r.out
+    assert system_v(sb.uid) == ["shm", "msg", "sem"]
+    sb.delete()
+    assert system_v(sb.uid) == []
+
+
+def test_message_queues_cannot_stay(sandbox):
+    """POSIX ones have no owner that could be looked up: there are none."""
+    r = sandbox.exec(["/usr/bin/python3", "-c",
+                      "import ctypes; c = ctypes.CDLL('librt.so.1', "
+                      "use_errno=True); print(c.mq_open(b'/sbx-test', 0o102, "
+                      "0o600, None))"])
+    assert r.out == "-1\n"
+
+
 # --- what can be seen -------------------------------------------------------
 
 def test_no_descriptor_comes_along(sandbox):
@@ -200,3 +259,22 @@ def test_no_descriptor_comes_along(sandbox):
     assert lines[0] == "5"  # a total, 0-2, and the directory itself
     assert "Groups:\t " in lines and "NoNewPrivs:\t1" in lines
     assert "CapEff:\t0000000000000000" in lines
+
+
+def test_a_large_directory_does_not_stop_the_agent(agent, sandbox):
+    """A directory never shrinks, and reading it is one system call."""
+    made = sandbox.exec(["/usr/bin/python3", "-c", (
+        "import os\nos.chdir(os.environ['SBX_PROXY_DIR'])\n"
+        "for i in range(40000):\n"
+        "  os.close(os.open(f'{i:0240d}', os.O_CREAT, 0o600))\n"
+        "for i in range(40000):\n  os.unlink(f'{i:0240d}')\n"
+        "print(os.stat('.').st_size)")], timeout=60)
+    assert made.code == 0, made.err
+    began = time.monotonic()
+    status, got = sandbox.call("GET", "ports")
+    assert time.monotonic() - began < 1 * paths.SLOW
+    if int(made.out) > 4 << 20:
+        assert status == 429 and got["code"] == "limit"
+    else:
+        assert (status, got) == (200, {"ports": []})
+    assert agent.get("/health", token=None)[0] == 200
