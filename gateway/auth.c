@@ -235,7 +235,7 @@ decide_user(struct auth *a, const struct auth_req *q, struct decision *d)
 		return decide_bearer(b, q, d);
 	if (a->hub == NULL)
 		return AUTH_REFUSED;
-	switch (hub_look(a->hub, hash, &u)) {
+	switch (hub_look(a->hub, hash, q->peer, &u)) {
 	case HUB_UNKNOWN:
 	case HUB_ASKING:
 		return AUTH_ASK_HUB;
@@ -293,5 +293,5 @@ auth_hub_wait(struct auth *a, const struct auth_req *q, struct hub_wait *wait,
 	wait->fn = fn;
 	wait->arg = arg;
 	tls_sha256(q->bearer.p, q->bearer.len, hash);
-	hub_ask(a->hub, q->bearer, hash, wait);
+	hub_ask(a->hub, q->bearer, hash, q->peer, wait);
 }

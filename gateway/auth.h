@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "gateway/hub.h"
 
+struct addr;
 struct auth;
 struct gw_conf;
 struct http_head;
@@ -57,6 +58,8 @@ struct auth_req {
 	bool writes;        /* more than a reader may do */
 	bool synced;        /* the replica was brought up to date for it */
 	uint64_t now_ms;
+	/* The client, unless it is a proxy that many share. */
+	const struct addr *peer;
 };
 
 enum auth_verdict {

@@ -407,6 +407,8 @@ request_cb(struct httpd_req *rq, void *arg)
 			      "the path names another sandbox");
 	} else {
 		auth_read(h, &ex->want);
+		if (!ex->trusted)
+			ex->want.peer = httpd_conn_peer(httpd_req_conn(rq));
 		ex->want.writes = dispatch_writes(ex);
 		authorise(ex);
 	}

@@ -2,8 +2,9 @@
 /*
  * The hub's answers about tokens. An entry is made when a token is first asked
  * about, is ASKING while its request is under way, and is then YES, NO or DOWN
- * until it expires. Entries form a list by last use, and the least used one
- * that nobody waits for makes room.
+ * until it expires. Tokens of users and all others form two lists by last use,
+ * and the least used one of a list that is full, and that nobody waits for,
+ * makes room: guesses do not push users out.
  *
  * One request is one connection attempt and one exchange with one deadline;
  * connections to the hub are kept by the worker's own small pool.
@@ -12,6 +13,7 @@
 
 #include "gateway/hub.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "gateway/gwconf.h"
+#include "gateway/limits.h"
 #include "net/addr.h"
 #include "net/buf.h"
 #include "net/dialer.h"
@@ -37,6 +40,11 @@
 #define DEADLINE_MS 8000
 #define DOWN_MS     1000
 
+struct lru {
+	struct entry *oldest, *newest;
+	size_t n, max;
+};
+
 struct entry {
 	struct hub *hub;
 	uint8_t hash[32];
@@ -44,8 +52,11 @@ struct entry {
 	uint64_t expires_ms;
 	struct hub_user user;
 	struct hub_wait *waits;
+	struct lru *lru;
 	struct entry *older, *newer;
 	/* while asking */
+	bool counted;
+	uint8_t client[LIMITS_CLIENT]; /* who made us ask */
 	char *token;
 	struct evdns_getaddrinfo_request *dns;
 	struct dial *dial;
@@ -60,16 +71,14 @@ struct entry {
 struct hub {
 	struct loop *loop;
 	const struct gw_conf *conf;
-	bool tls;
-	char *host; /* without brackets */
-	char *authority;
-	uint16_t port;
+	struct hub_origin at;
 	struct tlsctx *ctx;
 	struct httpc_pool *pool;
 	struct evdns_base *dns; /* made when first needed */
 	struct hash *entries;
-	struct entry *oldest, *newest;
+	struct lru users, others;
 	unsigned asking;
+	struct entry *asked[HUB_ASKING_MAX];
 	struct log_gate gate;
 };
 
@@ -82,28 +91,33 @@ entry_key(const struct entry *e)
 }
 
 static void
-lru_unlink(struct hub *h, struct entry *e)
+lru_unlink(struct entry *e)
 {
+	struct lru *l = e->lru;
+
 	if (e->older != NULL)
 		e->older->newer = e->newer;
 	else
-		h->oldest = e->newer;
+		l->oldest = e->newer;
 	if (e->newer != NULL)
 		e->newer->older = e->older;
 	else
-		h->newest = e->older;
+		l->newest = e->older;
 	e->older = e->newer = NULL;
+	l->n--;
 }
 
 static void
-lru_append(struct hub *h, struct entry *e)
+lru_append(struct lru *l, struct entry *e)
 {
-	e->older = h->newest;
-	if (h->newest != NULL)
-		h->newest->newer = e;
+	e->lru = l;
+	e->older = l->newest;
+	if (l->newest != NULL)
+		l->newest->newer = e;
 	else
-		h->oldest = e;
-	h->newest = e;
+		l->oldest = e;
+	l->newest = e;
+	l->n++;
 }
 
 /* Drops what a request under way holds. */
@@ -135,7 +149,7 @@ entry_free(struct entry *e)
 		hub_wait_cancel(e->waits);
 	task_cancel(&e->settled);
 	timer_clear(&e->deadline);
-	lru_unlink(h, e);
+	lru_unlink(e);
 	(void)hash_del(h->entries, entry_key(e));
 	hub_user_clear(&e->user);
 	mem_secure_zero(e->hash, sizeof(e->hash));
@@ -168,6 +182,41 @@ tell(void *arg)
 	}
 }
 
+/* Takes the least used ones out of a list that is full. Not one that is being
+ * asked about, or that somebody is just told of: those are few. */
+static void
+make_room(struct lru *l)
+{
+	struct entry *e, *next;
+
+	for (e = l->oldest; e != NULL && l->n >= l->max; e = next) {
+		next = e->newer;
+		if (e->state != HUB_ASKING && e->waits == NULL)
+			entry_free(e);
+	}
+}
+
+/* --- who asked --------------------------------------------------------- */
+
+static bool
+asked_enough(const struct hub *h, const struct addr *peer)
+{
+	uint8_t client[LIMITS_CLIENT];
+	unsigned i, n = 0;
+
+	if (h->asking >= HUB_ASKING_MAX)
+		return true;
+	if (peer == NULL || !limits_client(peer, client))
+		return false;
+	for (i = 0; i < h->asking; i++) {
+		const struct entry *e = h->asked[i];
+
+		n += e->counted &&
+		     memcmp(e->client, client, sizeof(client)) == 0;
+	}
+	return n >= HUB_ASKING_EACH;
+}
+
 /* --- the answer -------------------------------------------------------- */
 
 static void
@@ -175,15 +224,22 @@ settle(struct entry *e, enum hub_state state)
 {
 	struct hub *h = e->hub;
 	uint64_t ttl = DOWN_MS;
+	unsigned i = 0;
 
 	if (e->state != HUB_ASKING)
 		return;
 	ask_clear(e);
-	h->asking--;
-	if (state == HUB_YES)
+	while (h->asked[i] != e)
+		i++;
+	h->asked[i] = h->asked[--h->asking];
+	if (state == HUB_YES) {
 		ttl = h->conf->hub_ttl_ms;
-	else if (state == HUB_NO)
+		lru_unlink(e);
+		make_room(&h->users);
+		lru_append(&h->users, e);
+	} else if (state == HUB_NO) {
 		ttl = h->conf->hub_negative_ttl_ms;
+	}
 	e->state = state;
 	e->expires_ms = loop_now_ms(h->loop) + ttl;
 	e->user.expires_ms = e->expires_ms;
@@ -282,7 +338,7 @@ send_request(struct entry *e)
 	w = httpc_begin(e->http, &hub_cbs, e, STRV("GET"), M_GET,
 			STRV("/api/whoami-v2"), BODY_NONE, 0,
 			strlen(e->token) + 512);
-	http1_put(w, STRV("Host"), strv_of(e->hub->authority));
+	http1_put(w, STRV("Host"), strv_of(e->hub->at.authority));
 	http1_put_parts(w, STRV("Authorization"), parts, 2);
 	http1_put(w, STRV("Accept"), STRV("application/json"));
 	http1_put(w, STRV("User-Agent"), STRV("sbx-gateway"));
@@ -308,8 +364,8 @@ dialed(int err, int fd, const struct addr *used, void *arg)
 	}
 	st = stream_take_fd(h->loop, fd, NULL, NULL);
 	stream_tune_tcp(st);
-	if (h->tls)
-		tlsio_connect(st, h->ctx, h->host);
+	if (h->at.tls)
+		tlsio_connect(st, h->ctx, h->at.host);
 	e->http = httpc_take_stream(h->loop, h->pool, STRV("hub"), st);
 	send_request(e);
 }
@@ -370,9 +426,9 @@ resolve(struct entry *e)
 		down(e, "no name servers");
 		return;
 	}
-	(void)snprintf(port, sizeof(port), "%u", h->port);
+	(void)snprintf(port, sizeof(port), "%u", h->at.port);
 	/* NULL: resolved() was called already (a name of /etc/hosts) */
-	r = evdns_getaddrinfo(h->dns, h->host, port, &hints, resolved, e);
+	r = evdns_getaddrinfo(h->dns, h->at.host, port, &hints, resolved, e);
 	if (r != NULL)
 		e->dns = r;
 }
@@ -388,7 +444,7 @@ ask(struct entry *e)
 {
 	struct hub *h = e->hub;
 	struct addr a[2];
-	struct strv host = strv_of(h->host);
+	struct strv host = strv_of(h->at.host);
 	char text[80];
 	int n;
 
@@ -400,14 +456,14 @@ ask(struct entry *e)
 		return;
 	}
 	if (strv_eq_nocase(host, STRV("localhost"))) {
-		addr_loopback(&a[0], false, h->port);
-		addr_loopback(&a[1], true, h->port);
+		addr_loopback(&a[0], false, h->at.port);
+		addr_loopback(&a[1], true, h->at.port);
 		dial(e, a, 2);
 		return;
 	}
 	n = snprintf(text, sizeof(text),
 		     strv_index(host, ':') >= 0 ? "[%.64s]:%u" : "%.64s:%u",
-		     h->host, h->port);
+		     h->at.host, h->at.port);
 	if (host.len <= 64 &&
 	    addr_parse((struct strv){text, (size_t)n}, &a[0]) == 0)
 		dial(e, a, 1);
@@ -418,27 +474,24 @@ ask(struct entry *e)
 /* --- the table --------------------------------------------------------- */
 
 static struct entry *
-entry_new(struct hub *h, struct strv token, const uint8_t hash[32])
+entry_new(struct hub *h, struct strv token, const uint8_t hash[32],
+	  const struct addr *peer)
 {
-	struct entry *e, *old;
+	struct entry *e;
 
-	/* Not one that is being asked about: those are few (HUB_ASKING_MAX). */
-	for (old = h->oldest; hash_count(h->entries) >= HUB_ENTRIES_MAX;) {
-		e = old;
-		old = old->newer;
-		if (e->state != HUB_ASKING && e->waits == NULL)
-			entry_free(e);
-	}
+	make_room(&h->others);
 	e = xcalloc(1, sizeof(*e));
 	e->hub = h;
 	memcpy(e->hash, hash, sizeof(e->hash));
 	timer_init(&e->deadline, h->loop, deadline_cb, e);
 	task_init(&e->settled, tell, e);
 	(void)hash_set(h->entries, entry_key(e), e);
-	lru_append(h, e);
+	lru_append(&h->others, e);
 	e->state = HUB_ASKING;
 	e->token = xstrndup(token.p, token.len);
-	h->asking++;
+	e->counted = peer != NULL && limits_client(peer, e->client);
+	assert(h->asking < HUB_ASKING_MAX); /* hub_look() has seen to it */
+	h->asked[h->asking++] = e;
 	return e;
 }
 
@@ -458,28 +511,29 @@ entry_find(struct hub *h, const uint8_t hash[32])
 }
 
 enum hub_state
-hub_look(struct hub *h, const uint8_t hash[32], const struct hub_user **user)
+hub_look(struct hub *h, const uint8_t hash[32], const struct addr *peer,
+	 const struct hub_user **user)
 {
 	struct entry *e = entry_find(h, hash);
 
 	if (e == NULL)
-		return h->asking >= HUB_ASKING_MAX ? HUB_DOWN : HUB_UNKNOWN;
+		return asked_enough(h, peer) ? HUB_DOWN : HUB_UNKNOWN;
 	if (e->state == HUB_YES)
 		*user = &e->user;
-	lru_unlink(h, e);
-	lru_append(h, e);
+	lru_unlink(e);
+	lru_append(e->lru, e);
 	return e->state;
 }
 
 void
 hub_ask(struct hub *h, struct strv token, const uint8_t hash[32],
-	struct hub_wait *wait)
+	const struct addr *peer, struct hub_wait *wait)
 {
 	struct entry *e = entry_find(h, hash);
 	bool fresh = e == NULL;
 
 	if (fresh)
-		e = entry_new(h, token, hash);
+		e = entry_new(h, token, hash, peer);
 	wait->next = e->waits;
 	wait->prevp = &e->waits;
 	if (e->waits != NULL)
@@ -492,41 +546,6 @@ hub_ask(struct hub *h, struct strv token, const uint8_t hash[32],
 }
 
 /* --- setting up -------------------------------------------------------- */
-
-static int
-parse_origin(struct hub *h, const char *url)
-{
-	struct strv s = strv_of(url), host, rest;
-	uint16_t port;
-	char *whole;
-	int r;
-
-	if (strv_starts(s, STRV("https://"))) {
-		h->tls = true;
-		s = strv_from(s, 8);
-	} else if (strv_starts(s, STRV("http://"))) {
-		s = strv_from(s, 7);
-	} else {
-		return E_INVALID;
-	}
-	rest = s;
-	(void)strv_cut(&rest, '/', &s); /* a trailing slash is fine */
-	if (s.len == 0 || rest.len > 0 || strv_index(s, '@') >= 0)
-		return E_INVALID;
-	h->authority = xstrndup(s.p, s.len);
-	h->port = h->tls ? 443 : 80;
-	if (addr_split(s, &host, &port) != 0) {
-		whole = xasprintf("%.*s:%u", STRV_ARG(s), h->port);
-		r = addr_split(strv_of(whole), &host, &port);
-		if (r == 0)
-			h->host = xstrndup(host.p, host.len);
-		free(whole);
-		return r;
-	}
-	h->port = port;
-	h->host = xstrndup(host.p, host.len);
-	return 0;
-}
 
 int
 hub_new(struct loop *l, const struct gw_conf *conf, struct hub **out,
@@ -545,10 +564,12 @@ hub_new(struct loop *l, const struct gw_conf *conf, struct hub **out,
 	h->loop = l;
 	h->conf = conf;
 	h->entries = hash_new();
+	h->users.max = HUB_USERS_MAX;
+	h->others.max = HUB_OTHERS_MAX;
 	h->pool = httpc_pool_new(l, &po);
-	if ((r = parse_origin(h, conf->hub)) != 0)
+	if ((r = hub_origin_parse(&h->at, conf->hub)) != 0)
 		*msg = xasprintf("hub: not an http(s) origin: %s", conf->hub);
-	else if (h->tls)
+	else if (h->at.tls)
 		r = tlsctx_client(conf->hub_ca, &h->ctx, msg);
 	if (r != 0) {
 		hub_free(h);
@@ -563,14 +584,15 @@ hub_free(struct hub *h)
 {
 	if (h == NULL)
 		return;
-	while (h->oldest != NULL)
-		entry_free(h->oldest);
+	while (h->users.oldest != NULL)
+		entry_free(h->users.oldest);
+	while (h->others.oldest != NULL)
+		entry_free(h->others.oldest);
 	hash_free(h->entries);
 	httpc_pool_free(h->pool);
 	if (h->dns != NULL)
 		evdns_base_free(h->dns, 0);
 	tlsctx_unref(h->ctx);
-	free(h->host);
-	free(h->authority);
+	hub_origin_clear(&h->at);
 	free(h);
 }

@@ -14,13 +14,16 @@
 #include "base/defs.h"
 #include "base/str.h"
 
+struct addr;
 struct gw_conf;
 struct hub;
 struct loop;
 
-#define HUB_ENTRIES_MAX 4096
-#define HUB_ASKING_MAX  64 /* requests under way */
-#define HUB_NS_MAX      64 /* namespaces of one user */
+#define HUB_USERS_MAX   4096 /* tokens that are somebody's */
+#define HUB_OTHERS_MAX  4096 /* and that are nobody's, or being asked about */
+#define HUB_ASKING_MAX  64   /* requests under way */
+#define HUB_ASKING_EACH 16   /* of them, for one client address */
+#define HUB_NS_MAX      64   /* namespaces of one user */
 
 enum hub_state {
 	HUB_UNKNOWN, /* to be asked */
@@ -50,13 +53,26 @@ int hub_new(struct loop *l, const struct gw_conf *conf, struct hub **out,
 	    char **msg) SBX_MUST_CHECK;
 void hub_free(struct hub *h);
 /* *user (HUB_YES only) is good until the next call of any of these. */
+/* peer: who asks; one client cannot have all requests to the hub for its
+ * guesses (HUB_DOWN then). NULL: not counted. */
 enum hub_state hub_look(struct hub *h, const uint8_t hash[32],
-			const struct hub_user **user);
+			const struct addr *peer, const struct hub_user **user);
 /* Asks, or joins who asked; fn is called when hub_look() has an answer, never
  * from inside. */
 void hub_ask(struct hub *h, struct strv token, const uint8_t hash[32],
-	     struct hub_wait *wait);
+	     const struct addr *peer, struct hub_wait *wait);
 void hub_wait_cancel(struct hub_wait *wait);
+
+struct hub_origin {
+	bool tls;
+	char *host; /* without brackets */
+	char *authority;
+	uint16_t port;
+};
+
+/* An http or https origin, a slash behind it at most; else E_INVALID. */
+int hub_origin_parse(struct hub_origin *o, const char *url) SBX_MUST_CHECK;
+void hub_origin_clear(struct hub_origin *o);
 
 /* The answer's body: 0, or E_INVALID. For tests, too. */
 int hub_parse(struct strv body, struct hub_user *out) SBX_MUST_CHECK;

@@ -59,9 +59,8 @@ limits_count(const struct limits *l)
 	return l->count;
 }
 
-/* The bytes that name a client; false: not counted by address. */
-static bool
-client_key(const struct addr *peer, uint8_t key[16])
+bool
+limits_client(const struct addr *peer, uint8_t key[LIMITS_CLIENT])
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 	const uint8_t *six = peer->u.in6.sin6_addr.s6_addr;
@@ -115,7 +114,7 @@ limits_open(struct limits *l, const struct addr *peer)
 
 	if (l->g->conns != 0 && l->count >= l->g->conns)
 		return false;
-	if (l->g->conns_per_ip != 0 && client_key(peer, key)) {
+	if (l->g->conns_per_ip != 0 && limits_client(peer, key)) {
 		if (2 * (l->used + 1) > l->cap)
 			grow(l);
 		c = slot(l, key);
@@ -160,7 +159,7 @@ limits_close(struct limits *l, const struct addr *peer)
 	uint8_t key[16];
 
 	l->count--;
-	if (l->g->conns_per_ip == 0 || !client_key(peer, key))
+	if (l->g->conns_per_ip == 0 || !limits_client(peer, key))
 		return;
 	c = slot(l, key);
 	if (c->conns == 0)

@@ -19,6 +19,10 @@ struct limits;
 /* g is borrowed. */
 struct limits *limits_new(const struct gw_limits *g);
 void limits_free(struct limits *l);
+#define LIMITS_CLIENT 16
+
+/* The bytes that name a client; false: it has no address. */
+bool limits_client(const struct addr *peer, uint8_t key[LIMITS_CLIENT]);
 /* A connection wants in. True: it is counted, until limits_close(). */
 bool limits_open(struct limits *l, const struct addr *peer);
 void limits_close(struct limits *l, const struct addr *peer);

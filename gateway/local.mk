@@ -41,6 +41,7 @@ libgateway_a_SOURCES = \
 	gateway/gwspec.c \
 	gateway/hub.c \
 	gateway/hub.h \
+	gateway/hub_origin.c \
 	gateway/hub_user.c \
 	gateway/limits.c \
 	gateway/limits.h \
