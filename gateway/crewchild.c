@@ -13,6 +13,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +51,16 @@ is_ours(const struct worker_options *o, int fd)
 	return false;
 }
 
-/* Regular files stay: the only one that is open is the log, but for the pid
- * file, whose lock is worth nothing without its process. */
+/* Logs, which are appended to, and devices stay. */
+static bool
+is_log(int fd, const struct stat *st)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return S_ISCHR(st->st_mode) ||
+	       (S_ISREG(st->st_mode) && flags != -1 && (flags & O_APPEND) != 0);
+}
+
 static void
 close_others(const struct worker_options *o)
 {
@@ -68,7 +77,7 @@ close_others(const struct worker_options *o)
 
 		if (*end != '\0' || end == e->d_name || fd == dirfd(d) ||
 		    is_ours(o, (int)fd) || fstat((int)fd, &st) != 0 ||
-		    S_ISREG(st.st_mode) || S_ISCHR(st.st_mode))
+		    is_log((int)fd, &st))
 			continue;
 		(void)close((int)fd);
 	}
@@ -100,6 +109,8 @@ crewchild_run(const struct worker_options *o, pid_t master,
 	/* After the change of user, which takes both back. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)prctl(PR_SET_DUMPABLE, 0);
+	/* Whoever takes it over shall not have set-uid programs either. */
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (getppid() != master)
 		return 1;
 	(void)sigprocmask(SIG_SETMASK, mask, NULL);

@@ -77,17 +77,39 @@ make_dir(const char *path, mode_t mode, const struct state_user *u, char **msg)
 	return r;
 }
 
+/* Gives the file to the workers. Not what a link leads to, or has another name:
+ * where workers may write to the directory, one that was taken over could so
+ * ask for any file of root's. */
+static int
+give_log(int fd, bool link, const struct state_user *u)
+{
+	struct stat st;
+
+	if (!u->drop || link)
+		return 0;
+	if (fstat(fd, &st) != 0)
+		return -1;
+	if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
+		return 0;
+	return fchown(fd, u->uid, (gid_t)-1);
+}
+
 /* A log file that workers append to and open anew after logrotate. */
 static int
 make_log(const char *path, const struct state_user *u, char **msg)
 {
+	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
+	bool link = false;
 	int fd;
 
 	if (path == NULL)
 		return 0;
-	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY,
-		  0640);
-	if (fd < 0 || (u->drop && fchown(fd, u->uid, (gid_t)-1) != 0)) {
+	fd = open(path, flags | O_NOFOLLOW, 0640);
+	if (fd < 0 && errno == ELOOP) {
+		link = true;
+		fd = open(path, flags & ~O_CREAT);
+	}
+	if (fd < 0 || give_log(fd, link, u) != 0) {
 		*msg = xasprintf("cannot open %s: %s", path, strerror(errno));
 		fd_close(&fd);
 		return E_SYS;
