@@ -3,6 +3,7 @@
 
 import json
 import os
+import select
 import socket
 import subprocess
 import threading
@@ -12,9 +13,11 @@ import pytest
 
 from agent_support import Agent, processes_of
 from support import paths
+from support.app import App
 from support.gateway import Gateway, run
 from support.http import Client
 from support.wait import until
+from test_proxy import Hub, configured
 
 pytestmark = pytest.mark.root
 OP = "operator-secret-1"
@@ -73,6 +76,43 @@ def test_reader_gets_no_token(tmp):
             assert r.status == 403 and sb["token"].encode() not in r.body
         r = ask(f"{base}/token", user)
         assert json.loads(r.body) == {"token": sb["token"]}
+
+
+def test_guesses_do_not_take_the_hub_away(tmp):
+    """Each unknown bearer costs a request to the hub. One client's guesses
+    leave room for others, and do not push known users out."""
+    with Hub() as hub, configured(
+            tmp, auth=f"hub = {hub.url}\n") as gw, \
+            App(tmp / "alpha", 80):
+        target = "/v1/sandboxes/alpha/proxy/80/"
+
+        def client(address):
+            where = gw.http.rsplit("/", 1)[1].rsplit(":", 1)
+            return Client(socket.create_connection(
+                (where[0], int(where[1])), 30, (address, 0)))
+
+        def ask(c, token):
+            return c.request("GET", target,
+                             headers={"Authorization": f"Bearer {token}"})
+        hub.hold.clear()
+        guesses = [client("127.0.0.1") for _ in range(80)]
+        for i, c in enumerate(guesses):
+            ask(c, f"hf_guess{i}")
+        # Those that may not ask are told at once.
+        late = select.select([c.sock for c in guesses], [], [], 10)[0]
+        assert late
+        until(lambda: len(hub.asked) >= 16, "the hub is asked")
+        user = client("127.0.0.2")
+        ask(user, "hf_ann")
+        until(lambda: ("/api/whoami-v2", "hf_ann") in hub.asked,
+              "there is room for others")
+        assert len(hub.asked) == 17
+        hub.hold.set()
+        assert user.response().status == 200
+        codes = [c.response().status for c in guesses]
+        assert codes.count(401) == 16 and codes.count(503) == 64
+        for c in (*guesses, user):
+            c.close()
 
 
 # --- above the proxy directory ---------------------------------------------
@@ -278,3 +318,36 @@ def test_a_large_directory_does_not_stop_the_agent(agent, sandbox):
     else:
         assert (status, got) == (200, {"ports": []})
     assert agent.get("/health", token=None)[0] == 200
+
+
+# --- workers ----------------------------------------------------------------
+
+def test_worker_that_was_taken_over(tmp):
+    """It has nothing with which to become more."""
+    with Gateway.sidecar(tmp, args=["--workers", "2"]) as gw:
+        for pid in gw.workers():
+            with open(f"/proc/{pid}/status", encoding="ascii") as f:
+                assert "NoNewPrivs:\t1" in f.read().splitlines()
+            open_files = [os.readlink(f"/proc/{pid}/fd/{n}")
+                          for n in os.listdir(f"/proc/{pid}/fd")]
+            assert not any(str(gw.state_dir) in f for f in open_files)
+
+
+@pytest.mark.parametrize("how", ["symlink", "hardlink"])
+def test_log_file_that_is_another(tmp, how):
+    """Where workers may write, root does not hand out what a link names."""
+    victim, logs = tmp / "victim", tmp / "logs"
+    victim.write_text("root's\n")
+    victim.chmod(0o600)
+    logs.mkdir()
+    log = logs / "access.log"
+    if how == "symlink":
+        log.symlink_to(victim)
+    else:
+        log.hardlink_to(victim)
+    os.chown(logs, 65534, 65534)
+    with Gateway.sidecar(tmp, args=["--access-log", str(log)]) as gw:
+        with Client(gw.http) as c:
+            assert c.request("GET", "/health").response().status == 200
+    assert victim.stat().st_uid == 0
+    assert victim.read_text() == "root's\n"
