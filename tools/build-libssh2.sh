@@ -27,8 +27,7 @@ die() {
 }
 
 stamp() {
-	cat "$top/tools/build-libssh2.sh" "$top"/tools/libssh2/*.patch \
-		2>/dev/null | sha256sum
+	sha256sum <"$top/tools/build-libssh2.sh"
 }
 
 want=$(stamp)
@@ -89,9 +88,6 @@ unpack() {
 	grep -v '^ *\(#\|$\)' debian/patches/series | while read -r p _; do
 		patch -s -p1 <"debian/patches/$p" || die "patch $p failed"
 	done
-	for p in "$top"/tools/libssh2/*.patch; do
-		[ ! -f "$p" ] || patch -s -p1 <"$p" || die "patch $p failed"
-	done
 }
 
 compile() {
@@ -114,7 +110,7 @@ compile() {
 		Version: $version
 		Requires.private: libcrypto
 		Libs: -L\${libdir} -lssh2 -lcrypto
-		Cflags: -I\${includedir} -DSBX_LIBSSH2
+		Cflags: -I\${includedir}
 	EOF
 }
 

@@ -95,17 +95,6 @@ pump_listened(struct session *s, struct remote_port *rp, int port)
 		s->cbs->listening(0, (uint16_t)port, rp->fwd, s->arg);
 }
 
-static LIBSSH2_LISTENER *
-remote_listen(struct session *s, struct remote_port *rp, int *port)
-{
-#ifdef SBX_LIBSSH2
-	if (rp->kind == REMOTE_PATH)
-		return libssh2_streamlocal_listen(s->ssh, rp->host);
-#endif
-	return libssh2_channel_forward_listen_ex(s->ssh, rp->host, rp->port,
-						 port, LISTEN_QUEUE);
-}
-
 static void
 pump_listen(struct session *s)
 {
@@ -115,7 +104,8 @@ pump_listen(struct session *s)
 	while (s->state == SESSION_UP &&
 	       (rp = TAILQ_FIRST(&s->wanted)) != NULL) {
 		port = rp->port;
-		rp->listener = remote_listen(s, rp, &port);
+		rp->listener = libssh2_channel_forward_listen_ex(
+		    s->ssh, rp->host, rp->port, &port, LISTEN_QUEUE);
 		if (rp->listener == NULL &&
 		    libssh2_session_last_errno(s->ssh) == LIBSSH2_ERROR_EAGAIN)
 			return;
@@ -135,9 +125,7 @@ session_listen(struct session *s, const struct spec_end *at, void *fwd)
 {
 	const char *host = at->host;
 
-	if (at->path != NULL)
-		remote_ask(s, at->path, 0, fwd, REMOTE_PATH);
-	else if (host == NULL)
+	if (host == NULL)
 		remote_ask(s, "127.0.0.1", at->port, fwd, REMOTE_LOOPBACK);
 	else
 		remote_ask(s, strcmp(host, "*") == 0 ? "" : host, at->port, fwd,
@@ -147,12 +135,8 @@ session_listen(struct session *s, const struct spec_end *at, void *fwd)
 const char *
 session_lacks(const struct spec_end *listen)
 {
-#ifndef SBX_LIBSSH2
 	if (listen->path != NULL)
-		return "this libssh2 cannot listen on a unix socket of the "
-		       "far side (tools/build-libssh2.sh builds one that can)";
-#endif
-	(void)listen;
+		return "libssh2 cannot listen on a unix socket of the far side";
 	return NULL;
 }
 
@@ -163,49 +147,8 @@ open_type(const struct chan *c)
 			      : "direct-tcpip";
 }
 
-#ifdef SBX_LIBSSH2
-/* 0, E_AGAIN or another error, after which the channel is gone. */
-static int
-open_step(struct session *s, struct chan *c)
-{
-	const char *type = open_type(c);
-	int rc;
-
-	if (c->ssh == NULL)
-		c->ssh = libssh2_channel_open_start(
-		    s->ssh, type, (unsigned)strlen(type), CHAN_WINDOW,
-		    CHAN_PACKET, c->message, (unsigned)c->message_len);
-	rc = c->ssh != NULL ? libssh2_channel_open_finish(c->ssh)
-			    : libssh2_session_last_errno(s->ssh);
-	if (rc == LIBSSH2_ERROR_EAGAIN)
-		return E_AGAIN;
-	if (rc != 0)
-		c->ssh = NULL;
-	return rc == 0 ? 0 : E_REFUSED;
-}
-
-/* Any number at once: a target that does not answer holds up nobody. */
-static void
-pump_open(struct session *s)
-{
-	struct chan *c, *next;
-	int r;
-
-	TAILQ_FOREACH_SAFE(c, &s->opening, link, next)
-	{
-		if ((r = open_step(s, c)) == E_AGAIN)
-			continue;
-		TAILQ_REMOVE(&s->opening, c, link);
-		if (r == 0)
-			chan_opened(c, c->ssh);
-		else if (pump_error(s))
-			return;
-		else
-			chan_failed(c);
-	}
-}
-#else
-/* This libssh2 keeps the state of opening in the session: one at a time. */
+/* libssh2 keeps the state of opening in the session: one at a time, so a
+ * target that does not answer holds up the next ones until it times out. */
 static void
 pump_open(struct session *s)
 {
@@ -230,7 +173,6 @@ pump_open(struct session *s)
 			chan_failed(c);
 	}
 }
-#endif
 
 static void
 pump_accept(struct session *s)

@@ -26,15 +26,9 @@
 #include "tunnel/verify.h"
 
 /* Fast ones first, as measured with this libssh2. */
-#ifdef SBX_LIBSSH2
-#define SESSION_CIPHERS                                                        \
-	"aes128-gcm@openssh.com,chacha20-poly1305@openssh.com,"                \
-	"aes256-gcm@openssh.com,aes128-ctr,aes256-ctr,aes192-ctr"
-#else
 #define SESSION_CIPHERS                                                        \
 	"chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com,"     \
 	"aes256-ctr,aes256-gcm@openssh.com,aes192-ctr"
-#endif
 #define SESSION_MACS                                                           \
 	"hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,"         \
 	"hmac-sha2-256,hmac-sha2-512"
@@ -604,9 +598,5 @@ session_channels(const struct session *s)
 const char *
 session_library(void)
 {
-#ifdef SBX_LIBSSH2
-	return "libssh2 " LIBSSH2_VERSION " with patches";
-#else
 	return "libssh2 " LIBSSH2_VERSION;
-#endif
 }

@@ -75,7 +75,6 @@ TAILQ_HEAD(chan_list, chan);
 enum remote_kind {
 	REMOTE_GIVEN,    /* the address that was given */
 	REMOTE_LOOPBACK, /* 127.0.0.1, because none was */
-	REMOTE_PATH,     /* a unix socket: host is its path */
 	REMOTE_EXTRA     /* ::1 beside it: nobody is told if it fails */
 };
 
