@@ -503,6 +503,11 @@ make_parts(struct master *m)
 	m->token_watch = watch_new(m->loop, tokens_changed_cb, m);
 	timer_init(&m->ticket_timer, m->loop, tickets_cb, m);
 	timer_init(&m->end_timer, m->loop, end_timer_cb, m);
+	/* What the loop leaves behind when it goes: a second SIGTERM, while
+	 * we are ending in order, must not end us out of order. */
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
 	loop_on_signal(m->loop, SIGTERM, stop_cb, m);
 	loop_on_signal(m->loop, SIGINT, stop_cb, m);
 	loop_on_signal(m->loop, SIGHUP, hup_cb, m);

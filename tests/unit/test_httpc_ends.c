@@ -190,10 +190,10 @@ test_body_deadline_moves(void **state)
 	int i;
 
 	cli_send_get(e);
-	httpc_set_body_ms(e->c, 4 * SHORT_MS);
+	httpc_set_body_ms(e->c, 20 * SHORT_MS);
 	cli_say(e, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
 	for (i = 0; i < 10; i++) {
-		help_pass(e->l, SHORT_MS);
+		help_pass(e->l, 4 * SHORT_MS);
 		cli_say(e, "x");
 	}
 	cli_expect(e, 200, "xxxxxxxxxx");
