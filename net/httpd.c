@@ -83,7 +83,7 @@ httpd_drain(struct httpd *s)
 {
 	struct httpd_conn *c, *next;
 
-	s->draining = true;
+	s->draining = s->hurry = true;
 	for (c = s->conns; c != NULL; c = next) {
 		next = c->next;
 		if (c->state != CONN_WAIT)

@@ -166,12 +166,13 @@ httpd_conn_refuse(struct httpd_conn *c, int err, unsigned status,
 
 /* --- deadlines --------------------------------------------------------- */
 
+/* The client was told that the connection is kept, if that was before a
+ * retirement: it may be writing already, and is told with the next answer. */
 static void
 conn_idle(struct httpd_conn *c)
 {
 	conn_set_state(c, CONN_WAIT);
-	if (c->s->draining ||
-	    (stream_eof(c->st) && stream_input(c->st)->len == 0))
+	if ((c->s->hurry || stream_eof(c->st)) && stream_input(c->st)->len == 0)
 		httpd_conn_end(c, 0, HOW_FINISH);
 	else
 		timer_set(&c->timer, c->s->o.idle_ms);

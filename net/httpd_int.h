@@ -131,7 +131,8 @@ struct httpd {
 	void *arg;
 	struct httpd_conn *conns;
 	size_t count;
-	bool draining;
+	bool draining; /* each next response is the last of its connection */
+	bool hurry;    /* and the idle ones close */
 	struct httpd_block *free; /* last in, first out: cache warm */
 	size_t nfree;
 	char date[40];

@@ -503,6 +503,25 @@ test_retire(void **state)
 	web_expect_end(w);
 }
 
+/* Its head had said that the connection is kept. */
+static void
+test_retire_after_head(void **state)
+{
+	struct web *w = *state;
+	struct answer a;
+
+	begin_held(w, GET("/hold"), BODY_CHUNKED);
+	httpd_retire(w->s);
+	httpd_end(w->held);
+	web_expect(w, 200, "part");
+	web_send(w, GET("/"));
+	web_read(w, M_GET, &a);
+	assert_true(a.close);
+	assert_int_equal(a.status, 200);
+	answer_clear(&a);
+	web_expect_end(w);
+}
+
 static void
 test_drain_after_head(void **state)
 {
@@ -614,6 +633,7 @@ main(void)
 	    T(test_drain),
 	    T(test_drain_first_request),
 	    T(test_retire),
+	    T(test_retire_after_head),
 	    T(test_drain_after_head),
 	    T(test_upgrade),
 	    TCP(test_upgrade),
