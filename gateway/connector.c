@@ -417,7 +417,7 @@ static const struct connect_step steps_address[] = {{step_address}, {NULL}};
 static int
 attempt(struct connect_req *q, int *fd)
 {
-	uint64_t now, left;
+	uint64_t now, left, until;
 	int r;
 
 	for (; q->steps[q->step].start != NULL; q->step++) {
@@ -426,9 +426,10 @@ attempt(struct connect_req *q, int *fd)
 			return r;
 	}
 	now = loop_now_ms(q->c->loop);
-	if (now >= q->give_up_ms)
-		return q->busy ? E_LIMIT : E_REFUSED;
-	left = q->give_up_ms - now;
+	until = q->busy ? q->give_up_busy_ms : q->give_up_ms;
+	if (now >= until)
+		return q->busy ? E_TIMEOUT : E_REFUSED;
+	left = until - now;
 	timer_set(&q->timer, q->backoff_ms < left ? q->backoff_ms : left);
 	q->backoff_ms *= 2;
 	if (q->backoff_ms > BACKOFF_MAX)
@@ -470,6 +471,9 @@ connector_start(struct connector *c, struct connect_req *q, int *fd)
 	q->step = 0;
 	q->backoff_ms = BACKOFF_FIRST;
 	q->give_up_ms = loop_now_ms(c->loop) + q->wait_ms;
+	q->give_up_busy_ms = loop_now_ms(c->loop) + q->timeout_ms;
+	if (q->give_up_busy_ms < q->give_up_ms)
+		q->give_up_busy_ms = q->give_up_ms;
 	timer_init(&q->timer, c->loop, timer_cb, q);
 	if (q->port == 0)
 		q->steps = steps_address;

@@ -30,12 +30,12 @@ struct connect_req {
 	uint16_t port;            /* 0: the address in `http` */
 	const char *http;         /* an agent's; copied */
 	uint64_t wait_ms;         /* patience while nothing listens */
-	uint64_t timeout_ms;      /* for one attempt */
+	uint64_t timeout_ms;      /* for one attempt, and a full backlog */
 	/* err 0: fd is the callee's. Else, with fd -1: E_REFUSED (nothing
-	 * listens), E_TIMEOUT, E_DENIED (a socket that is not the sandbox's),
-	 * E_NOTFOUND (its agent knows no such sandbox), E_LIMIT (its
-	 * backlog stayed full), E_PEER (its
-	 * agent or the master cannot be reached), E_UNREACHABLE, E_SYS. */
+	 * listens), E_TIMEOUT (nobody accepts), E_DENIED (a socket that is
+	 * not the sandbox's), E_NOTFOUND (its agent knows no such sandbox),
+	 * E_PEER (its agent or the master cannot be reached), E_UNREACHABLE,
+	 * E_SYS. */
 	void (*done)(int err, int fd, void *arg);
 	void *arg;
 
@@ -43,8 +43,8 @@ struct connect_req {
 	struct connector *c;
 	const struct connect_step *steps;
 	size_t step;
-	bool busy;           /* somebody listens, with a full backlog */
-	uint64_t give_up_ms; /* loop_now_ms() */
+	bool busy; /* somebody listens, with a full backlog */
+	uint64_t give_up_ms, give_up_busy_ms; /* loop_now_ms() */
 	uint64_t backoff_ms;
 	struct dial *dial;
 	struct timer timer;
