@@ -83,6 +83,14 @@ may_repeat(const struct http_head *h)
 	return false;
 }
 
+/* Counts from the end of the request: until then the body's own deadlines do,
+ * and an upload may take its time. */
+static uint64_t
+response_ms(const struct exchange *ex)
+{
+	return worker_conf(ex->path->w)->t.response;
+}
+
 /* --- the two bodies ---------------------------------------------------- */
 
 static void
@@ -102,6 +110,7 @@ request_body(struct httpd_req *rq, struct bufq *in, bool end, void *arg)
 	if (end) {
 		ex->request_ended = true;
 		httpc_end(ex->up);
+		httpc_set_head_ms(ex->up, response_ms(ex));
 		return;
 	}
 	httpc_flush(ex->up);
@@ -298,11 +307,11 @@ proxy_send(struct exchange *ex)
 		exchange_fail(ex, GE_TOO_LARGE, NULL);
 		return;
 	}
-	httpc_set_head_ms(ex->up, worker_conf(ex->path->w)->t.response);
 	if (!httpd_has_body(ex->rq)) {
 		httpd_set_cbs(ex->rq, &plain_cbs, ex);
 		ex->request_ended = true;
 		httpc_end(ex->up);
+		httpc_set_head_ms(ex->up, response_ms(ex));
 		return;
 	}
 	/* What has arrived of the body comes before the flush. */
@@ -336,9 +345,6 @@ connect_failed(struct exchange *ex, int err)
 		break;
 	case E_NOTFOUND:
 		exchange_fail(ex, GE_SANDBOX_STOPPED, NULL);
-		break;
-	case E_LIMIT:
-		exchange_fail(ex, GE_LIMIT, NULL);
 		break;
 	default:
 		exchange_fail(ex, GE_UNREACHABLE, NULL);
