@@ -238,7 +238,7 @@ admin_new(const struct admin_options *o)
 						.write_ms = 10000,
 						.linger_ms = 1000,
 						.max_body = 65536};
-	static const struct httpd_handler handler = {request_cb, NULL, NULL};
+	static const struct httpd_handler handler = {.request = request_cb};
 	struct admin *a = xcalloc(1, sizeof(*a));
 
 	a->o = *o;

@@ -257,7 +257,8 @@ dispatch_go(struct exchange *ex, struct route_sandbox *sb)
 		route_hold(sb);
 		ex->sb = sb;
 		if (full) {
-			exchange_fail(ex, GE_LIMIT, NULL);
+			exchange_fail(ex, GE_LIMIT,
+				      "requests for this sandbox");
 			return;
 		}
 	}

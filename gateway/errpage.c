@@ -57,7 +57,7 @@ static const struct error {
 			   "the socket for that port is not the sandbox's "
 			   "own"},
     [GE_LIMIT] = {429, 1, "limit", "Too much at once",
-		  "too many requests are open for this sandbox"},
+		  "too much is open at once"},
     [GE_TOO_LARGE] = {413, 0, "too_large", "That is too large",
 		      "the request is larger than allowed"},
     [GE_UNREACHABLE] = {503, 2, "unreachable", "The sandbox cannot be reached",
@@ -254,19 +254,22 @@ errpage_send(struct httpd_req *rq, const struct errpage *p)
 	strbuf_clear(&fields);
 }
 
+const char *
+errpage_refusal_code(unsigned status)
+{
+	if (status == 413 || status == 414 || status == 431)
+		return "too_large";
+	return status == 408 ? "request_timeout" : "bad_request";
+}
+
 void
 errpage_refuse(struct httpd_conn *c, unsigned status, const char *what)
 {
 	struct strbuf body = {0};
-	const char *code = "bad_request";
 
-	if (status == 413 || status == 414 || status == 431)
-		code = "too_large";
-	else if (status == 408)
-		code = "request_timeout";
 	strbuf_adds(&body, "{\"error\":");
 	strbuf_add_json(&body, strv_of(what));
-	strbuf_addf(&body, ",\"code\":\"%s\"}\n", code);
+	strbuf_addf(&body, ",\"code\":\"%s\"}\n", errpage_refusal_code(status));
 	httpd_conn_respond(c, status, "application/json",
 			   STRV("Cache-Control: no-store\r\n"
 				"X-Content-Type-Options: nosniff\r\n"),

@@ -55,7 +55,8 @@ void errpage_body(const struct errpage *p, struct strbuf *out);
 void errpage_fields(const struct errpage *p, struct strbuf *out);
 /* Answers with it. */
 void errpage_send(struct httpd_req *rq, const struct errpage *p);
-/* Answers what could not even be parsed (httpd's `refused`). */
+/* Answers what could not even be parsed (httpd's `refused`), with this code. */
+const char *errpage_refusal_code(unsigned status);
 void errpage_refuse(struct httpd_conn *c, unsigned status, const char *what);
 
 #endif

@@ -21,6 +21,7 @@
 #include "gateway/accesslog.h"
 #include "gateway/auth.h"
 #include "gateway/connector.h"
+#include "gateway/door.h"
 #include "gateway/errpage.h"
 #include "gateway/exchange_int.h"
 #include "gateway/forwarded.h"
@@ -178,6 +179,7 @@ exchange_closed(struct httpd_req *rq, int err, void *arg)
 	struct stats *st = worker_stats(w);
 
 	exchange_stop(ex);
+	cs->busy = false;
 	st->requests_open--;
 	st->bytes_in += httpd_body_bytes(rq);
 	st->bytes_out += httpd_sent(rq);
@@ -357,25 +359,11 @@ exchange_begin(struct httpd_req *rq, struct worker *w)
 	st->requests_total++;
 	st->requests_open++;
 	give_id(ex);
+	state_of(c)->busy = true;
+	if (door_excess(c))
+		httpd_close_after(rq);
 	httpd_set_cbs(rq, &waiting_cbs, ex);
 	return ex;
-}
-
-static void
-count_handshake(struct worker *w, struct httpd_conn *c)
-{
-	struct conn_state *cs = state_of(c);
-	struct stats *st = worker_stats(w);
-	struct stream *stream = httpd_conn_stream(c);
-	struct tls_info info;
-
-	if (cs->counted || stream == NULL || !tlsio_info(stream, &info))
-		return;
-	cs->counted = true;
-	if (info.resumed)
-		st->handshakes_resumed++;
-	else
-		st->handshakes_full++;
 }
 
 static void
@@ -385,7 +373,6 @@ request_cb(struct httpd_req *rq, void *arg)
 	struct exchange *ex = exchange_begin(rq, w);
 	const struct http_head *h = httpd_head(rq);
 
-	count_handshake(w, httpd_req_conn(rq));
 	route_match(worker_conf(w), http1_get(h, H_HOST), http1_path(h),
 		    &ex->m);
 	if (!authority_ok(h)) {
@@ -394,6 +381,10 @@ request_cb(struct httpd_req *rq, void *arg)
 	}
 	if (ex->m.kind == ROUTE_HEALTH) {
 		answer_health(ex);
+		return;
+	}
+	if (door_excess(httpd_req_conn(rq))) {
+		exchange_fail(ex, GE_LIMIT, "connections");
 		return;
 	}
 	if (ex->ls->conf->redirect != NULL && answer_redirect(ex))
@@ -412,82 +403,6 @@ request_cb(struct httpd_req *rq, void *arg)
 		ex->want.writes = dispatch_writes(ex);
 		authorise(ex);
 	}
-}
-
-static bool
-refused_cb(struct httpd_conn *c, unsigned status, const char *what, void *arg)
-{
-	struct worker *w = arg;
-
-	worker_stats(w)->rejected_malformed++;
-	log_debug("request.refused", "cid=%" PRIu64 " status=%u why=%s",
-		  httpd_conn_id(c), status, what);
-	errpage_refuse(c, status, what);
-	return true;
-}
-
-static void
-conn_closed_cb(struct httpd_conn *c, void *arg)
-{
-	struct worker *w = arg;
-	struct conn_state *cs = state_of(c);
-
-	/* Its stream is gone: without a request, count it as failed. */
-	if (!cs->counted && ((struct worker_listener *)httpd_conn_tag(c))->tls)
-		worker_stats(w)->handshakes_failed++;
-	mem_secure_zero(&cs->auth, sizeof(cs->auth));
-	if (cs->tunnel)
-		return; /* it is still open */
-	worker_stats(w)->conns_open--;
-	limits_close(worker_limits(w), httpd_conn_peer(c));
-}
-
-/* An IPv4 client of an IPv6 listener is an IPv4 client. */
-static struct addr
-plain_peer(const struct addr *peer)
-{
-	const struct in6_addr *six = &peer->u.in6.sin6_addr;
-	struct addr a = *peer;
-
-	if (peer->u.sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(six))
-		return a;
-	memset(&a, 0, sizeof(a));
-	a.len = sizeof(a.u.in);
-	a.u.in.sin_family = AF_INET;
-	a.u.in.sin_port = peer->u.in6.sin6_port;
-	memcpy(&a.u.in.sin_addr, six->s6_addr + 12, 4);
-	return a;
-}
-
-void
-exchange_accept(struct worker *w, const struct worker_listener *ls, int fd,
-		const struct addr *from)
-{
-	const struct addr client = plain_peer(from), *peer = &client;
-	const struct gw_conf *conf = worker_conf(w);
-	struct limits *l = worker_limits(w);
-	struct stream *st;
-
-	if (!limits_open(l, peer)) {
-		worker_stats(w)->conns_refused++;
-		(void)close(fd);
-		return;
-	}
-	if (ls->tls != NULL &&
-	    !limits_handshake(l, loop_now_ms(worker_loop(w)))) {
-		worker_stats(w)->conns_refused++;
-		limits_close(l, peer);
-		(void)close(fd);
-		return;
-	}
-	worker_stats(w)->conns_total++;
-	worker_stats(w)->conns_open++;
-	st = stream_take_fd(worker_loop(w), fd, NULL, NULL);
-	stream_set_high(st, conf->limits.buffer);
-	if (ls->tls != NULL)
-		tlsio_accept(st, ls->tls);
-	/* the tag is only read */
-	(void)httpd_serve(worker_httpd(w), st, peer, (void *)(uintptr_t)ls);
 }
 
 /* --- life -------------------------------------------------------------- */
@@ -512,10 +427,12 @@ open_log(struct worker *w, struct worker_parts *parts)
 struct httpd *
 exchange_httpd_new(struct worker *w)
 {
-	static const struct httpd_handler handler = {.request = request_cb,
-						     .refused = refused_cb,
-						     .conn_closed =
-							 conn_closed_cb};
+	static const struct httpd_handler handler = {
+	    .ready = door_ready,
+	    .request = request_cb,
+	    .refused = door_refused,
+	    .conn_closed = door_closed,
+	};
 	const struct gw_conf *conf = worker_conf(w);
 	struct worker_parts *parts = worker_parts(w);
 	struct path *p = xcalloc(1, sizeof(*p));
@@ -562,7 +479,9 @@ exchange_httpd_free(struct worker *w, struct httpd *s)
 size_t
 exchange_count(struct worker *w)
 {
-	return limits_count(worker_limits(w));
+	const struct path *p = worker_parts(w)->path;
+
+	return limits_count(worker_limits(w)) + p->excess;
 }
 
 void

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The entry to the request path: the HTTP server of a worker with the handler
- * that authenticates, routes and proxies, and the hand-over of a connection
- * that was just accepted. worker.c calls all of these; exchange.c has them.
+ * that authenticates, routes and proxies. worker.c calls all of these;
+ * exchange.c has them.
  */
 #ifndef SBX_GATEWAY_EXCHANGE_H
 #define SBX_GATEWAY_EXCHANGE_H
@@ -12,10 +12,8 @@
 
 #include "base/str.h"
 
-struct addr;
 struct httpd;
 struct worker;
-struct worker_listener;
 
 /* The worker's HTTP server, for all of its listeners. Made once, by
  * worker_start(), when everything that worker.h offers is there except
@@ -24,10 +22,6 @@ struct worker_listener;
 struct httpd *exchange_httpd_new(struct worker *w);
 /* The opposite: frees worker_parts() and the server, closing what is open. */
 void exchange_httpd_free(struct worker *w, struct httpd *s);
-/* Takes fd, accepted from ls: checks the limits (connections, per address,
- * handshakes a second), starts TLS if ls has it, and serves the connection. */
-void exchange_accept(struct worker *w, const struct worker_listener *ls, int fd,
-		     const struct addr *from);
 
 /* Open connections, tunnels included: 0 means that a retired worker may go. */
 size_t exchange_count(struct worker *w);

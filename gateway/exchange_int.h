@@ -40,6 +40,7 @@ struct path {
 	char id_prefix[16];
 	uint64_t seq;
 	struct tunnel *tunnels;
+	size_t excess; /* connections that no limit allows, see door.c */
 };
 
 /* In a connection's scratch memory. */
@@ -47,6 +48,8 @@ struct conn_state {
 	struct auth_cache auth;
 	bool tunnel;  /* its stream went to a tunnel, its count too */
 	bool counted; /* its handshake is in the statistics */
+	bool excess;  /* only here to be told so */
+	bool busy;    /* has a request, whose line is to come */
 };
 
 enum exchange_state { EX_AUTH, EX_CONNECT, EX_PROXY, EX_DONE };

@@ -26,6 +26,8 @@ libgateway_a_SOURCES = \
 	gateway/crewchild.h \
 	gateway/crewstats.c \
 	gateway/dispatch.c \
+	gateway/door.c \
+	gateway/door.h \
 	gateway/errpage.c \
 	gateway/errpage.h \
 	gateway/exchange.c \

@@ -17,6 +17,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "gateway/door.h"
 #include "gateway/exchange.h"
 #include "gateway/statmsg.h"
 #include "gateway/tlskeys.h"
@@ -430,7 +431,7 @@ accepted_cb(int fd, const struct addr *peer, void *arg)
 {
 	struct worker_port *p = arg;
 
-	exchange_accept(p->w, &p->ls, fd, peer);
+	door_accept(p->w, &p->ls, fd, peer);
 }
 
 static void

@@ -78,6 +78,8 @@ struct httpd_options {
 };
 
 struct httpd_handler {
+	/* The stream's handshake is done (TLS). May be NULL. */
+	void (*ready)(struct httpd_conn *c, void *arg);
 	/* A head is complete. Never NULL. */
 	void (*request)(struct httpd_req *rq, void *arg);
 	/* The server itself refused something (malformed head, timeout, …):

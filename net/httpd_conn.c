@@ -572,6 +572,17 @@ conn_error_cb(struct stream *st, int err, void *arg)
 	httpd_conn_leave(c);
 }
 
+static void
+conn_ready_cb(struct stream *st, void *arg)
+{
+	struct httpd_conn *c = arg;
+
+	(void)st;
+	httpd_conn_enter(c);
+	c->s->h.ready(c, c->s->arg);
+	httpd_conn_leave(c);
+}
+
 static const struct stream_cbs conn_cbs = {
     .readable = conn_readable_cb,
     .drained = conn_drained_cb,
@@ -607,5 +618,7 @@ httpd_serve(struct httpd *s, struct stream *st, const struct addr *peer,
 	timer_init(&c->timer, s->loop, conn_timer_cb, c);
 	timer_set(&c->timer, s->o.handshake_ms);
 	stream_set_cbs(st, &conn_cbs, c);
+	if (s->h.ready != NULL)
+		stream_on_ready(st, conn_ready_cb);
 	return c;
 }
