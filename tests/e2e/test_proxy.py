@@ -456,27 +456,6 @@ def test_sandbox_limit(tmp):
         held.pop().close()
 
 
-def test_address_limit(tmp):
-    with configured(tmp, limits="conns_per_ip = 3") as gw:
-        held = [Client(gw.http) for _ in range(3)]
-        for c in held:
-            assert c.request("GET", "/health").response().status == 200
-        with Client(gw.http) as c:
-            c.request("GET", "/health")
-            assert c.closed()
-        held.pop().close()
-        def again():
-            with Client(gw.http) as c:
-                try:
-                    c.request("GET", "/health")
-                    return c.response().status == 200
-                except Exception:
-                    return False
-        until(again, "a place to be free")
-        for c in held:
-            c.close()
-
-
 # --- fields ------------------------------------------------------------------
 def test_what_passes_and_what_does_not(shared, shared_app):
     basic = "Basic " + base64.b64encode(b"a:b").decode()
