@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import ssl
-import struct
 import threading
 import time
 
@@ -21,6 +20,7 @@ from support.faults import (TOKEN, Slow, app_process, box, inner, line, lines,
                             metrics, read_head, reset, trickle)
 from support.gateway import connect, tls_context
 from support.http import Client, Truncated, chunk, fetch, get
+from support.peer import Peer
 from support.wait import until
 from support.ws import WebSocket
 
@@ -356,11 +356,6 @@ def test_server_killed_within_a_response(gw):
             assert MIB <= x["out"] < 64 * MIB
 
 
-def tcp_server(serve):
-    from support.peer import Peer
-    return Peer(serve)
-
-
 @pytest.mark.parametrize("when", ["at once", "after the head", "in the body"])
 def test_server_resets(gw, when):
     """Over TCP, as a container's proxy does when its server is not up."""
@@ -373,7 +368,7 @@ def test_server_resets(gw, when):
         reset(conn)
 
     before = metrics(gw)
-    with tcp_server(serve) as peer, Client(gw.https) as c:
+    with Peer(serve) as peer, Client(gw.https) as c:
         c.send(request_of(f"{peer.port}/?reset"))
         if when == "in the body":
             with pytest.raises(Truncated):

@@ -5,7 +5,6 @@ nothing spins, nothing grows, and nobody who behaves notices."""
 import contextlib
 import json
 import os
-import pathlib
 import resource
 import signal
 import threading
@@ -15,7 +14,7 @@ import pytest
 
 from support import paths, ws
 from support.app import App
-from support.faults import (TOKEN, admin, box, cpu_share, inner, lines,
+from support.faults import (TOKEN, box, cpu_share, inner, lines,
                             metrics, read_head, rss, settled, status)
 from support.gateway import connect, tls_context
 from support.http import Client, get
