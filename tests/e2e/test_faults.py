@@ -160,20 +160,21 @@ def test_body_that_stops(gw, app, framing):
     assert x["close"] == "client_timeout" and x["status"] == 408
 
 
-def test_body_that_goes_on_slowly(gw, app):
+def test_body_that_goes_on_slowly(tmp):
     """Progress is enough: an upload over a bad line is not an attack."""
-    with Client(gw.https) as c:
+    with box(tmp, {**SHORT, "body": "2s"}) as gw, \
+            App(gw.proxy_dir, 8000) as app, Client(gw.https) as c:
         c.send(request_of("8000/echo", "Content-Length: 9", method="POST"))
         start = time.monotonic()
         for _ in range(9):
             with pytest.raises(TimeoutError):
-                c.sock.settimeout(0.25)
+                c.sock.settimeout(0.3)
                 c.sock.recv(1)
             c.send(b"x")
         c.sock.settimeout(LATE)
         assert time.monotonic() - start > 2
         assert c.response("POST").status == 200
-    assert app.requests[0].body == 9
+        assert app.requests[0].body == 9
 
 
 def test_idle_connections_are_closed_quietly(gw, app):
