@@ -400,6 +400,7 @@ run_spawn(struct run_set *s, const struct run_spec *spec, struct run *r,
 	};
 	struct spawn_error se = {0, ""};
 	char **env = run_env(s->place.env, spec->env);
+	uint64_t before = loop_clock_us(), now;
 	int err, eno;
 
 	ss.envp = env;
@@ -407,6 +408,10 @@ run_spawn(struct run_set *s, const struct run_spec *spec, struct run *r,
 			 &se);
 	eno = errno;
 	free(env);
+	if (err == E_TIMEOUT) {
+		now = loop_clock_us();
+		s->pause_us = now + RUN_PAUSE_TIMES * (now - before);
+	}
 	if (err != 0)
 		*why = run_why(err, eno, &se, spec->argv[0]);
 	/* RLIMIT_NPROC makes itself felt at execve. */
@@ -424,6 +429,11 @@ run_start(struct run_set *s, const struct run_spec *spec,
 	if (s->nlive >= RUN_LIVE_MAX) {
 		*why = xstrdup("too many processes");
 		return E_LIMIT;
+	}
+	if (loop_clock_us() < s->pause_us) {
+		*why = xstrdup("cannot start: something stopped the last one; "
+			       "try again in a moment");
+		return E_TIMEOUT;
 	}
 	if (!run_make_room(s, strlen(spec->cmd))) {
 		*why = xstrdup("too many processes with long commands");

@@ -38,20 +38,24 @@ struct run_set {
 	size_t nlive;             /* processes that run */
 	size_t nbackground;       /* of them, background ones */
 	unsigned long serial;
-	size_t cmd_mem; /* of their commands and tags */
-	size_t log_mem; /* of their logs */
+	uint64_t pause_us; /* until then nothing is started */
+	size_t cmd_mem;    /* of their commands and tags */
+	size_t log_mem;    /* of their logs */
 	/* nlive has changed; may be NULL. */
 	void (*changed)(struct run_set *s, void *arg);
 	void *arg;
 };
 
-#define RUN_ENV_MAX   4096
-#define RUN_LIVE_MAX  4096 /* of one sandbox, rlimits aside */
-#define RUN_KEPT_MAX  512  /* finished ones; the oldest go */
-#define RUN_KEPT_MEM  (64U << 20)
-#define RUN_CMD_MEM   (16U << 20)  /* of all commands, as they were asked for */
-#define RUN_LOG_MEM   (256U << 20) /* then logs grow no further than... */
-#define RUN_LOG_LEAST (256U << 10)
+/* The agent waits for a start. Who makes it wait (by stopping or starving what
+ * is started) is not served for so many times as long. */
+#define RUN_PAUSE_TIMES 10
+#define RUN_ENV_MAX     4096
+#define RUN_LIVE_MAX    4096 /* of one sandbox, rlimits aside */
+#define RUN_KEPT_MAX    512  /* finished ones; the oldest go */
+#define RUN_KEPT_MEM    (64U << 20)
+#define RUN_CMD_MEM     (16U << 20) /* of all commands, as they were asked for */
+#define RUN_LOG_MEM     (256U << 20) /* then logs grow no further than... */
+#define RUN_LOG_LEAST   (256U << 10)
 
 struct run_spec {
 	char **argv;

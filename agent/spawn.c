@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting programs. The child runs on a stack of its own in our memory, and
- * we wait on a futex that the kernel clears when the child leaves that memory
- * (by execve or by its end). This is vfork with one difference: the wait has a
- * deadline. Between setresuid and execve the child has the sandbox's uid, so
- * the sandbox's other processes can stop it; with vfork that would stop the
- * whole agent.
+ * Starting programs. The child runs on a stack of its own in our memory, and we
+ * wait for the end of a pipe that the kernel closes when the child has left
+ * that memory (by execve or by its end). This is vfork with one difference: the
+ * wait has a deadline. Between setresuid and execve the child has the sandbox's
+ * uid, so the sandbox's other processes can stop it; with vfork that would stop
+ * the whole agent.
+ *
+ * Both of us use the same thread-local errno meanwhile. So we, who wait, make
+ * only system calls that do not fail.
  */
 #include "config.h"
 
@@ -15,7 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,7 +28,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/landlock.h"
@@ -36,6 +38,7 @@
 
 #define SPAWN_STACK   (128 * 1024)
 #define SPAWN_WAIT_MS 1000
+#define SPAWN_LOOK_MS 5
 
 #ifndef CLONE_PIDFD
 #define CLONE_PIDFD 0x00001000
@@ -45,9 +48,8 @@
 #endif
 
 /* The memory that a child borrows; given up (never freed) when one got stuck
- * in it, because the kernel writes to `busy` when that one ends. */
+ * in it. */
 struct spawn_area {
-	int busy;
 	const struct spawn_spec *spec;
 	char *const *paths; /* candidates for argv[0] */
 	struct spawn_error err;
@@ -252,52 +254,55 @@ spawn_paths_free(char **v)
 	free(v);
 }
 
-static uint64_t
-spawn_now_ms(void)
+/* What is of the sandbox's uid already can stop it. */
+static bool
+spawn_is_stopped(pid_t pid)
 {
-	struct timespec ts;
+	siginfo_t si = {0};
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return syscall(SYS_waitid, P_PID, pid, &si,
+		       WSTOPPED | WNOHANG | WNOWAIT, NULL) == 0 &&
+	       si.si_pid == pid;
 }
 
-/* Waits until the child has left our memory; false when it did not in time. */
+/* Waits until the child has left our memory, and so closed the pipe; false when
+ * it did not in time, or was stopped. */
 static bool
-spawn_wait(struct spawn_area *a)
+spawn_wait(int fd, pid_t pid)
 {
-	uint64_t end = spawn_now_ms() + SPAWN_WAIT_MS, now;
-	struct timespec ts = {.tv_sec = SPAWN_WAIT_MS / 1000,
-			      .tv_nsec = SPAWN_WAIT_MS % 1000 * 1000000};
+	struct pollfd p = {.fd = fd};
 
-	while (__atomic_load_n(&a->busy, __ATOMIC_ACQUIRE) != 0) {
-		(void)syscall(SYS_futex, &a->busy, FUTEX_WAIT, 1, &ts, NULL, 0);
-		if (__atomic_load_n(&a->busy, __ATOMIC_ACQUIRE) == 0)
-			break;
-		if ((now = spawn_now_ms()) >= end)
+	for (int ms = 0; ms < SPAWN_WAIT_MS; ms += SPAWN_LOOK_MS) {
+		/* Not kept: the kernel writes what is left of it. */
+		struct timespec ts = {.tv_nsec = SPAWN_LOOK_MS * 1000000};
+
+		if (syscall(SYS_ppoll, &p, 1, &ts, NULL, 0) > 0)
+			return true;
+		if (spawn_is_stopped(pid))
 			return false;
-		ts.tv_sec = (time_t)((end - now) / 1000);
-		ts.tv_nsec = (long)((end - now) % 1000 * 1000000);
 	}
-	return true;
+	return false;
 }
 
 static int
 spawn_clone(struct spawn_area *a, int *pidfd, pid_t *pid)
 {
-	const int flags =
-	    CLONE_VM | CLONE_PIDFD | CLONE_CHILD_CLEARTID | SIGCHLD;
+	const int flags = CLONE_VM | CLONE_PIDFD | SIGCHLD;
 	char *top = (char *)a + SPAWN_STACK;
 	sigset_t all, old;
-	int eno;
+	int gone[2], eno = 0;
 
+	if (pipe2(gone, O_CLOEXEC) != 0)
+		return E_SYS;
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, &old);
-	*pid = clone(child_main, top, flags, a, pidfd, NULL, &a->busy);
-	eno = errno;
-	if (*pid != -1 && !spawn_wait(a))
+	*pid = clone(child_main, top, flags, a, pidfd);
+	if (*pid == -1)
+		eno = errno;
+	(void)close(gone[1]);
+	if (*pid != -1 && !spawn_wait(gone[0], *pid))
 		eno = ETIMEDOUT;
-	else if (*pid != -1)
-		eno = 0;
+	(void)close(gone[0]);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	errno = eno;
 	return eno == 0 ? 0 : eno == ETIMEDOUT ? E_TIMEOUT : E_SYS;
@@ -323,7 +328,6 @@ spawn_start(struct spawner *s, const struct spawn_spec *spec, pid_t *pid,
 	if (a == NULL && (s->area = a = spawn_area_new()) == NULL)
 		return E_SYS;
 	paths = spawn_paths(spec);
-	a->busy = 1;
 	a->spec = spec;
 	a->paths = paths;
 	a->err.eno = 0;
