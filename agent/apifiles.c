@@ -11,13 +11,15 @@
 #include <unistd.h>
 
 #include "agent/files.h"
+#include "agent/work.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "net/buf.h"
 #include "net/loop.h"
 
-#define APIFILES_PIECE 16384
+#define APIFILES_REMOVALS 4 /* of one sandbox, under way */
+#define APIFILES_PIECE    16384
 /* A file that does not tell its size is read into memory up to this. */
 #define APIFILES_UNSIZED_MAX (16U << 20)
 
@@ -192,15 +194,90 @@ api_files_mkdir(struct call *c)
 		apifiles_done(c, &path, "created", files_mkdir(c->sb, path.s));
 }
 
+/* Directories are removed beside the loop: one with a million files takes
+ * seconds, which everybody else would wait. */
+struct apidelete {
+	struct call *c; /* NULL: the client went away */
+	struct api *api;
+	struct sandbox *sb;
+	struct strbuf path;
+	struct files_removal job;
+};
+
+static void
+apidelete_job(void *arg)
+{
+	struct apidelete *x = arg;
+
+	files_delete_run(&x->job);
+}
+
+static void
+apidelete_done(void *arg)
+{
+	struct apidelete *x = arg;
+
+	if (x->c != NULL) {
+		x->c->on_closed = NULL;
+		apifiles_done(x->c, &x->path, "deleted", x->job.result);
+	}
+	files_delete_end(&x->job);
+	x->sb->removals--;
+	sandbox_leave(x->sb);
+	x->api->busy--;
+	strbuf_clear(&x->path);
+	free(x);
+}
+
+static void
+apidelete_closed(struct call *c, int err)
+{
+	struct apidelete *x = c->state;
+
+	(void)err;
+	x->c = NULL;
+}
+
+static void
+apidelete_start(struct call *c, struct strbuf *path, struct files_removal *job)
+{
+	struct apidelete *x;
+
+	if (c->sb->removals >= APIFILES_REMOVALS) {
+		files_delete_end(job);
+		strbuf_clear(path);
+		api_error(c->rq, 429, "limit", "too much is being removed");
+		return;
+	}
+	x = xcalloc(1, sizeof(*x));
+	x->c = c;
+	x->api = c->api;
+	x->sb = c->sb;
+	x->path = *path;
+	x->job = *job;
+	x->sb->removals++;
+	sandbox_enter(x->sb);
+	x->api->busy++;
+	c->state = x;
+	c->on_closed = apidelete_closed;
+	work_submit(c->api->o.work, apidelete_job, apidelete_done, x);
+}
+
 void
 api_files_delete(struct call *c)
 {
+	bool recursive = api_query_flag(c, "recursive");
+	struct files_removal job;
 	struct strbuf path = {0};
+	int r;
 
-	if (apifiles_path(c, &path))
-		apifiles_done(c, &path, "deleted",
-			      files_delete(c->sb, path.s,
-					   api_query_flag(c, "recursive")));
+	if (!apifiles_path(c, &path))
+		return;
+	r = files_delete(c->sb, path.s, recursive ? &job : NULL);
+	if (r == FILES_MORE)
+		apidelete_start(c, &path, &job);
+	else
+		apifiles_done(c, &path, "deleted", r);
 }
 
 /* --- read -------------------------------------------------------------- */

@@ -44,15 +44,21 @@ struct filepath_how {
 /* setfsuid takes the file capabilities away with root, and gives them back. A
  * change clears the parent-death signal. */
 void
-filepath_enter(const struct sandbox *sb, struct filepath_id *id)
+filepath_enter_uid(uid_t uid, struct filepath_id *id)
 {
-	id->changed = sb->uid != SANDBOX_NO_UID;
+	id->changed = uid != SANDBOX_NO_UID;
 	id->death = 0;
 	if (!id->changed)
 		return;
 	(void)prctl(PR_GET_PDEATHSIG, &id->death, 0, 0, 0);
-	(void)setfsgid((gid_t)sb->uid);
-	(void)setfsuid(sb->uid);
+	(void)setfsgid((gid_t)uid);
+	(void)setfsuid(uid);
+}
+
+void
+filepath_enter(const struct sandbox *sb, struct filepath_id *id)
+{
+	filepath_enter_uid(sb->uid, id);
 }
 
 void

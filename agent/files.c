@@ -16,6 +16,7 @@
 #include "agent/rmtree.h"
 #include "agent/sandbox.h"
 #include "base/err.h"
+#include "base/fdio.h"
 #include "base/mem.h"
 
 static void
@@ -191,8 +192,9 @@ files_mkdir(const struct sandbox *sb, const char *path)
 	return fd < 0 ? fd : 0;
 }
 
+/* FILES_MORE: a directory that is not empty. */
 static int
-files_remove(int dir, const char *name, bool recursive)
+files_remove(int dir, const char *name)
 {
 	if (unlinkat(dir, name, 0) == 0)
 		return 0;
@@ -200,13 +202,12 @@ files_remove(int dir, const char *name, bool recursive)
 		return -errno;
 	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
 		return 0;
-	if (!recursive || (errno != ENOTEMPTY && errno != EEXIST))
-		return -errno;
-	return rmtree(dir, name) == 0 ? 0 : -EACCES;
+	return errno == ENOTEMPTY || errno == EEXIST ? FILES_MORE : -errno;
 }
 
 int
-files_delete(const struct sandbox *sb, const char *path, bool recursive)
+files_delete(const struct sandbox *sb, const char *path,
+	     struct files_removal *more)
 {
 	struct filepath_id id;
 	char *name = NULL;
@@ -214,11 +215,33 @@ files_delete(const struct sandbox *sb, const char *path, bool recursive)
 
 	filepath_enter(sb, &id);
 	r = dir = filepath_parent(sb, path, false, &name);
-	if (dir >= 0) {
-		r = files_remove(dir, name, recursive);
-		(void)close(dir);
-	}
+	if (dir >= 0)
+		r = files_remove(dir, name);
 	filepath_leave(&id);
+	if (r == FILES_MORE && more != NULL) {
+		*more = (struct files_removal){dir, name, sb->uid, 0};
+		return r;
+	}
+	if (dir >= 0)
+		(void)close(dir);
 	free(name);
-	return r;
+	return r == FILES_MORE ? -ENOTEMPTY : r;
+}
+
+void
+files_delete_run(struct files_removal *m)
+{
+	struct filepath_id id;
+
+	filepath_enter_uid(m->uid, &id);
+	m->result = rmtree(m->dirfd, m->name) == 0 ? 0 : -EACCES;
+	filepath_leave(&id);
+}
+
+void
+files_delete_end(struct files_removal *m)
+{
+	fd_close(&m->dirfd);
+	free(m->name);
+	m->name = NULL;
 }

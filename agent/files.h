@@ -21,6 +21,7 @@
 struct sandbox;
 
 #define FILES_NOT_FILE (-100000)
+#define FILES_MORE     (-100001)
 #define FILES_PATH_MAX 4095
 #define FILES_LIST_MAX 100000 /* entries; more is -EOVERFLOW */
 
@@ -43,8 +44,21 @@ int files_list(const struct sandbox *sb, const char *path,
 			  void *arg),
 	       void *arg) SBX_MUST_CHECK;
 int files_mkdir(const struct sandbox *sb, const char *path) SBX_MUST_CHECK;
+/* A directory to be removed with all that is in it, which takes its time. */
+struct files_removal {
+	int dirfd;
+	char *name;
+	uid_t uid;
+	int result;
+};
+
+/* FILES_MORE: path is a directory that is not empty; then files_delete_run(),
+ * on a thread, gives the result, and files_delete_end() lets go. more NULL:
+ * that is -ENOTEMPTY. */
 int files_delete(const struct sandbox *sb, const char *path,
-		 bool recursive) SBX_MUST_CHECK;
+		 struct files_removal *more) SBX_MUST_CHECK;
+void files_delete_run(struct files_removal *m);
+void files_delete_end(struct files_removal *m);
 
 /* One file being written. Zeroed is closed. */
 struct files_upload {

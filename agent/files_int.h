@@ -13,6 +13,7 @@ struct filepath_id {
 /* Acts as the sandbox's user until leave; nothing may block in between. errno
  * survives leave. */
 void filepath_enter(const struct sandbox *sb, struct filepath_id *id);
+void filepath_enter_uid(uid_t uid, struct filepath_id *id);
 void filepath_leave(const struct filepath_id *id);
 
 /* What follows is called in between. Results are descriptors or -errno. */

@@ -33,7 +33,7 @@
 #define MAIN_GRACE_MS 2000
 #define MAIN_POLL_MS  5
 #define MAIN_FILES    1048576
-#define MAIN_THREADS  2
+#define MAIN_THREADS  4
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)

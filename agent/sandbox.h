@@ -47,8 +47,9 @@ struct sandbox {
 	int home_fd;         /* O_PATH; -1 */
 	struct spawn_confine confine;
 	struct run_set runs;
-	unsigned busy; /* requests and tunnels in progress */
-	size_t held;   /* bytes of their bodies in memory */
+	unsigned busy;     /* requests and tunnels in progress */
+	unsigned removals; /* of directories, under way */
+	size_t held;       /* bytes of their bodies in memory */
 	uint64_t idle_ms;
 	uint64_t active_ms; /* loop time of the last activity */
 	struct timer timer; /* idle; then for its end */
