@@ -320,6 +320,70 @@ def test_a_large_directory_does_not_stop_the_agent(agent, sandbox):
     assert agent.get("/health", token=None)[0] == 200
 
 
+def answers_during(agent, work):
+    """How many times the agent answers others while work() runs."""
+    done, count = threading.Event(), 0
+
+    def run_it():
+        try:
+            work()
+        finally:
+            done.set()
+    t = threading.Thread(target=run_it)
+    t.start()
+    while not done.is_set():
+        assert agent.get("/health", token=None)[0] == 200
+        count += 1
+    t.join()
+    return count
+
+
+def test_a_long_removal_does_not_stop_the_agent(agent, sandbox):
+    made = sandbox.exec(["/usr/bin/python3", "-c", (
+        "import os\nos.mkdir('d')\nos.chdir('d')\n"
+        "for i in range(30000):\n"
+        "  os.close(os.open(str(i), os.O_CREAT, 0o600))")], timeout=60)
+    assert made.code == 0, made.err
+    got = []
+    count = answers_during(agent, lambda: got.append(sandbox.call(
+        "DELETE", "files/delete?path=d&recursive=1")))
+    assert got == [(200, {"deleted": "d"})]
+    assert count > 10
+    assert sandbox.exec("ls -A").out == ".sbx\n.tmp\n"
+    # One whose client does not wait for the answer.
+    sandbox.exec("mkdir -p e/f/g; touch e/f/g/h")
+    r = agent.connection()
+    r.request("DELETE", f"{sandbox.prefix}/files/delete?path=e&recursive=1",
+              headers={"X-Sandbox-Token": sandbox.token})
+    r.close()
+    until(lambda: "e" not in sandbox.exec("ls").out.split(), "it is removed")
+
+
+STOPPER = """
+import os, signal
+while True:
+    try:
+        os.kill(-1, signal.SIGSTOP)
+    except OSError:
+        pass
+"""
+
+
+def test_stopping_what_starts_costs_the_one_who_does(agent, sandbox):
+    """The agent waits for a program to start; whoever stops it there, as the
+    same user may, waits himself."""
+    sandbox.start(["/usr/bin/python3", "-c", STOPPER])
+
+    def attack():
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            r = sandbox.send("POST", "exec", {"cmd": ["true"],
+                                              "timeout": 0.1})
+            assert r.status in (200, 503)
+            r.conn.close()
+    assert answers_during(agent, attack) > 50
+
+
 # --- workers ----------------------------------------------------------------
 
 def test_worker_that_was_taken_over(tmp):
