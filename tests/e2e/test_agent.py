@@ -750,10 +750,16 @@ def test_not_root(tmp):
 
 # --- servers inside ---------------------------------------------------------
 
+def listens(path):
+    """More than the file: it is there from bind(), before listen()."""
+    with socket.socket(socket.AF_UNIX) as s:
+        return s.connect_ex(path) == 0
+
+
 @pytest.fixture
 def served(sandbox):
     sandbox.start([PYTHON, "-c", SERVER, "8000"])
-    until(lambda: os.path.exists(f"{sandbox.home}/.sbx/proxy/8000.sock"),
+    until(lambda: listens(f"{sandbox.home}/.sbx/proxy/8000.sock"),
           "it listens")
     return sandbox
 
@@ -825,7 +831,7 @@ def test_proxy_hostile_sockets(agent, sandbox):
     other = agent.create()
     other.start([PYTHON, "-c", SERVER, "8000"])
     sock = f"{other.home}/.sbx/proxy/8000.sock"
-    until(lambda: os.path.exists(sock), "it listens")
+    until(lambda: listens(sock), "it listens")
     sandbox.exec(f"cd .sbx/proxy; ln -s {sock} 1.sock; ln -s {agent.socket} "
                  "2.sock; echo > 3.sock; mkfifo 4.sock; mkdir 5.sock")
     for port in range(1, 6):
