@@ -139,18 +139,6 @@ api_json(struct call *c, bool empty_ok)
 
 /* --- query ------------------------------------------------------------- */
 
-static int
-api_hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static void
 api_decode(struct strv v, struct strbuf *out)
 {
@@ -158,8 +146,8 @@ api_decode(struct strv v, struct strbuf *out)
 		int hi = -1, lo = -1;
 
 		if (v.p[i] == '%' && v.len - i > 2) {
-			hi = api_hex(v.p[i + 1]);
-			lo = api_hex(v.p[i + 2]);
+			hi = str_hex_value(v.p[i + 1]);
+			lo = str_hex_value(v.p[i + 2]);
 		}
 		if (hi >= 0 && lo >= 0) {
 			strbuf_addc(out, (char)(hi << 4 | lo));

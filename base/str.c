@@ -180,3 +180,15 @@ strv_parse_size(struct strv s, uint64_t *out)
 
 	return parse_with_unit(s, units, out);
 }
+
+int
+str_hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}

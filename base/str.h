@@ -47,6 +47,9 @@ int strv_parse_duration(struct strv s, uint64_t *out_ms) SBX_MUST_CHECK;
 /* "10", "64K", "10M", "1G" (powers of 1024) -> bytes. */
 int strv_parse_size(struct strv s, uint64_t *out) SBX_MUST_CHECK;
 
+/* The value of one hex digit, either case; -1 when c is none. */
+int str_hex_value(char c);
+
 /* A growing byte string; zeroed is empty. s is always NUL-terminated once
  * anything was added. */
 struct strbuf {

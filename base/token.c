@@ -119,18 +119,6 @@ token_hex_encode(char *out, const void *p, size_t n)
 	*out = '\0';
 }
 
-static int
-hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 int
 token_hex_decode(struct strv hex, void *out, size_t n)
 {
@@ -139,11 +127,11 @@ token_hex_decode(struct strv hex, void *out, size_t n)
 	if (hex.len / 2 != n || hex.len % 2 != 0)
 		return E_INVALID;
 	for (size_t i = 0; i < hex.len; i++) {
-		if (hex_value(hex.p[i]) < 0)
+		if (str_hex_value(hex.p[i]) < 0)
 			return E_INVALID; /* out is still untouched */
 	}
 	for (size_t i = 0; i < n; i++)
-		to[i] = (unsigned char)(hex_value(hex.p[2 * i]) * 16 +
-					hex_value(hex.p[2 * i + 1]));
+		to[i] = (unsigned char)(str_hex_value(hex.p[2 * i]) * 16 +
+					str_hex_value(hex.p[2 * i + 1]));
 	return 0;
 }

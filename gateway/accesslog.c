@@ -36,18 +36,6 @@ struct access_log {
 
 /* --- redaction --------------------------------------------------------- */
 
-static int
-hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* The parameter's name as the application will read it, in lower case; cut at
  * the end of out. */
 static struct strv
@@ -59,10 +47,10 @@ plain_name(struct strv raw, char *out, size_t room)
 		char c = raw.p[i];
 
 		if (c == '%' && i + 2 < raw.len &&
-		    hex_value(raw.p[i + 1]) >= 0 &&
-		    hex_value(raw.p[i + 2]) >= 0) {
-			c = (char)(hex_value(raw.p[i + 1]) * 16 +
-				   hex_value(raw.p[i + 2]));
+		    str_hex_value(raw.p[i + 1]) >= 0 &&
+		    str_hex_value(raw.p[i + 2]) >= 0) {
+			c = (char)(str_hex_value(raw.p[i + 1]) * 16 +
+				   str_hex_value(raw.p[i + 2]));
 			i += 2;
 		}
 		if (c >= 'A' && c <= 'Z')
