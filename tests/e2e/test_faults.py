@@ -21,7 +21,7 @@ from support.faults import (TOKEN, Slow, app_process, box, inner, line, lines,
 from support.gateway import connect, tls_context
 from support.http import Client, Truncated, chunk, fetch, get
 from support.peer import Peer
-from support.wait import until
+from support.wait import stop, until
 from support.ws import WebSocket
 
 SHORT = {"head": "1s", "handshake": "1s", "body": "1s", "write": "1s",
@@ -50,10 +50,10 @@ def app(gw):
 @contextlib.contextmanager
 def others_are_served(gw, app):
     """Ordinary requests all the while, none of which fails or waits."""
-    stop, bad, took = threading.Event(), [], []
+    over, bad, took = threading.Event(), [], []
 
     def ask():
-        while not stop.is_set():
+        while not over.is_set():
             start = time.monotonic()
             try:
                 r = get(gw.https, BASE + f"{app.port}/", token=TOKEN)
@@ -65,9 +65,11 @@ def others_are_served(gw, app):
 
     asker = threading.Thread(target=ask)
     asker.start()
-    yield
-    stop.set()
-    asker.join()
+    try:
+        yield
+    finally:
+        over.set()
+        asker.join()
     assert not bad, bad[:3]
     assert len(took) > 3 and max(took) < 0.9 * paths.SLOW + 1
 
@@ -231,7 +233,7 @@ def test_server_that_freezes(gw, app):
     with app_process(gw, 9001) as proc, Client(gw.https) as c:
         c.send(request_of("9001/"))
         assert c.response().status == 200
-        os.kill(proc.pid, signal.SIGSTOP)
+        stop(proc.pid)
         with others_are_served(gw, app):
             # the first on the connection that was kept, then new ones
             for method in ("GET", "POST"):

@@ -12,7 +12,7 @@ import pytest
 from support import paths
 from support.peer import Peer, dial, echo, exchange
 from support.sshd import SIDECAR, SSHD, Sshd, Tunnel
-from support.wait import until
+from support.wait import stop, until
 
 pytestmark = pytest.mark.skipif(SSHD is None, reason="no sshd")
 
@@ -86,7 +86,7 @@ def test_frozen_server_is_noticed(sshd, peer):
             t.next("down", 3.0 / paths.SLOW)
         frozen = sshd.sessions()
         for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
+            stop(pid)
         down = t.next("down", 15)
         assert "not responding" in down["reason"]
         t.next("reconnected")
@@ -266,7 +266,7 @@ def test_takes_its_port_back_from_its_dead_session(sshd, peer):
         assert exchange(port, b"x") == b"x"
         frozen = sshd.sessions()
         for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
+            stop(pid)
         back = t.next("reconnected")
         assert back["forwards"][0]["port"] == port
         assert exchange(port, b"y") == b"y"
@@ -285,7 +285,7 @@ def test_waits_for_a_port_that_its_dead_session_holds(sshd, peer):
         port, local = t.ports()
         frozen = sshd.sessions()
         for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
+            stop(pid)
         assert t.next("degraded")["failed"] == 1
         assert exchange(local, b"x") == b"x"
         for pid in frozen:

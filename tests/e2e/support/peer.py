@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small TCP and unix servers for the far end of a forward."""
 
+import contextlib
 import socket
 import threading
 
@@ -76,9 +77,13 @@ def dial(target, timeout=20.0):
 
 def exchange(target, data, timeout=20.0):
     """Sends data and the end of it; returns what comes back to the end."""
+    def send():
+        with contextlib.suppress(OSError):  # it may end before it read all
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+
     with dial(target, timeout) as s:
-        sender = threading.Thread(target=lambda: (
-            s.sendall(data), s.shutdown(socket.SHUT_WR)), daemon=True)
+        sender = threading.Thread(target=send, daemon=True)
         sender.start()
         got = slurp(s)
         sender.join()
