@@ -45,6 +45,8 @@ libgateway_a_SOURCES = \
 	gateway/hub.h \
 	gateway/hub_origin.c \
 	gateway/hub_user.c \
+	gateway/launch.c \
+	gateway/launch.h \
 	gateway/limits.c \
 	gateway/limits.h \
 	gateway/master.c \

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all launchers have in common; see the header. */
+#include "config.h"
+
+#include "gateway/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+int
+launcher_new(const struct launch_options *o, const char *name,
+	     struct launcher **out, char **why)
+{
+	(void)o;
+	(void)out;
+	*why = xasprintf("launcher \"%s\": there is none of that name", name);
+	return E_NOTFOUND;
+}
+
+void
+launcher_free(struct launcher *l)
+{
+	if (l != NULL)
+		l->ops->free(l);
+}
+
+void
+launcher_set_conf(struct launcher *l, const struct gw_conf *conf)
+{
+	l->ops->set_conf(l, conf);
+}
+
+int
+launch_start(struct launcher *l, const struct launch_spec *spec,
+	     const struct launch_cbs *cbs, void *arg, struct launch **out,
+	     char **why)
+{
+	struct launch *j;
+	int r;
+
+	if (!launch_id_valid(strv_of(spec->id))) {
+		*why = xstrdup("id: 24 lower-case hex digits are wanted");
+		return E_INVALID;
+	}
+	if ((r = l->ops->start(l, spec, &j, why)) != 0)
+		return r;
+	j->cbs = cbs;
+	j->arg = arg;
+	*out = j;
+	return 0;
+}
+
+void
+launch_adopt(struct launcher *l, const char *id, const struct launch_cbs *cbs,
+	     void *arg, struct launch **out)
+{
+	l->ops->adopt(l, id, out);
+	(*out)->cbs = cbs;
+	(*out)->arg = arg;
+}
+
+void
+launch_sweep(struct launcher *l)
+{
+	l->ops->sweep(l);
+}
+
+void
+launch_stop(struct launch *j, uint64_t grace_ms)
+{
+	j->launcher->ops->stop(j, grace_ms);
+}
+
+void
+launch_drop(struct launch *j)
+{
+	if (j != NULL)
+		j->launcher->ops->drop(j);
+}
+
+void
+launch_remove(struct launcher *l, const char *id)
+{
+	l->ops->remove(l, id);
+}
+
+int
+launch_register(struct launcher *l, const char *id, struct strv token,
+		struct strv address, char **why)
+{
+	if (l->ops->reg == NULL) {
+		*why = xstrdup("such jobs do not register");
+		return E_DENIED;
+	}
+	return l->ops->reg(l, id, token, address, why);
+}
+
+char *
+launch_dir(const struct launcher *l, const char *id)
+{
+	if (!launch_id_valid(strv_of(id)))
+		return NULL;
+	return xasprintf("%s/%s", l->jobs_dir, id);
+}
+
+bool
+launch_id_valid(struct strv id)
+{
+	if (id.len != LAUNCH_ID_LEN)
+		return false;
+	for (size_t i = 0; i < id.len; i++)
+		if (memchr("0123456789abcdef", id.p[i], 16) == NULL)
+			return false;
+	return true;
+}
+
+const char *
+launch_reason_text(enum launch_reason r)
+{
+	switch (r) {
+	case LAUNCH_EXITED:
+		return "exited";
+	case LAUNCH_TIMEOUT:
+		return "timeout";
+	case LAUNCH_STOPPED:
+		return "stopped";
+	case LAUNCH_UNSTARTED:
+		return "unstarted";
+	case LAUNCH_LOST:
+		return "lost";
+	}
+	return "?";
+}
