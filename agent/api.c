@@ -57,6 +57,13 @@ static const struct api_route of_host[] = {
     {M_POST, "sandboxes", api_sandboxes_create},
     {M_GET, "sandboxes", api_sandboxes_list},
     {M_DELETE, "sandboxes", api_sandboxes_delete_all},
+    {M_PUT, "env", api_env_put},
+    {M_OTHER, NULL, NULL},
+};
+
+/* Below /v1 in dedicated mode, before the scoped ones. */
+static const struct api_route of_dedicated[] = {
+    {M_PUT, "env", api_env_put},
     {M_OTHER, NULL, NULL},
 };
 
@@ -103,7 +110,8 @@ api_closed_cb(struct httpd_req *rq, int err, void *arg)
 	if (c->sb != NULL)
 		sandbox_leave(c->sb);
 	c->api->busy--;
-	c->api->active_ms = loop_now_ms(c->api->o.loop);
+	if (!c->quiet)
+		c->api->active_ms = loop_now_ms(c->api->o.loop);
 	strbuf_clear(&c->body);
 }
 
@@ -211,11 +219,15 @@ api_dedicated(struct api *a, struct httpd_req *rq, struct strv rest,
 	      struct strv query)
 {
 	struct strv token = http1_get(httpd_head(rq), H_X_SANDBOX_TOKEN);
+	struct call *c;
 
-	if (!api_is_host(a, token))
+	if (!api_is_host(a, token)) {
 		api_refuse(rq);
-	else
-		api_scoped(api_call(a, rq, a->o.root, rest, query));
+		return;
+	}
+	c = api_call(a, rq, a->o.root, rest, query);
+	if (!api_route(c, of_dedicated))
+		api_scoped(c);
 }
 
 /* /v1/sandboxes/<id>[/rest] */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct api;
+struct baseenv;
 struct host;
 struct httpd;
 struct loop;
@@ -22,6 +23,7 @@ struct api_options {
 	struct work *work;
 	struct host *host;    /* host mode, or */
 	struct sandbox *root; /* dedicated mode */
+	struct baseenv *base; /* of all commands; PUT /v1/env writes it */
 	const char *token;    /* NULL: everything is open */
 };
 

@@ -40,6 +40,7 @@ struct call {
 	struct strv id;    /* {x} in the route */
 	struct strbuf body;
 	size_t held;                 /* accounted for: api_hold() */
+	bool quiet;                  /* keeps nothing from being idle */
 	void (*run)(struct call *c); /* once the body is there */
 	void *state;                 /* the handler's */
 	/* May be NULL. */
@@ -89,6 +90,7 @@ void api_files_delete(struct call *c);
 void api_files_mkdir(struct call *c);
 void api_proxy(struct call *c);
 
+void api_env_put(struct call *c);
 void api_sandboxes_create(struct call *c);
 void api_sandboxes_list(struct call *c);
 void api_sandboxes_delete_all(struct call *c);

@@ -42,6 +42,7 @@
 struct host {
 	struct loop *loop;
 	struct proc_env *procs;
+	const struct baseenv *base;
 	struct work *work;
 	struct landlock *landlock; /* NULL: not used */
 	struct uidpool *uids;      /* NULL: not root */
@@ -116,6 +117,7 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 
 	h->loop = l;
 	h->procs = procs;
+	h->base = o->base;
 	h->work = w;
 	h->homes_fd = -1;
 	h->capacity = o->capacity;
@@ -245,6 +247,7 @@ host_new_sandbox(struct host *h, uid_t uid)
 	sb->home = xasprintf("%s/%s", h->homes, sb->id);
 	run_set_init(&sb->runs);
 	sb->runs.place.procs = h->procs;
+	sb->runs.place.base = h->base;
 	sb->runs.place.loop = h->loop;
 	sb->runs.place.reaper = h->reaper;
 	timer_init(&sb->timer, h->loop, host_timer_cb, sb);

@@ -15,6 +15,7 @@
 #include "base/defs.h"
 #include "base/str.h"
 
+struct baseenv;
 struct host;
 struct proc_env;
 struct work;
@@ -24,6 +25,7 @@ struct host_options {
 	unsigned capacity; /* 0: as many as there are uids */
 	bool best_effort;  /* take what isolation this machine gives */
 	const char *uid_lock;
+	const struct baseenv *base; /* of all commands; borrowed */
 };
 
 /* Makes ready: takes the homes directory (one agent each) and clears away what

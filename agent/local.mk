@@ -9,6 +9,7 @@ libagent_a_SOURCES = \
 	agent/api.c \
 	agent/api.h \
 	agent/api_int.h \
+	agent/apienv.c \
 	agent/apiexec.c \
 	agent/apifiles.c \
 	agent/apihost.c \
@@ -16,6 +17,8 @@ libagent_a_SOURCES = \
 	agent/apiprocs.c \
 	agent/apiproxy.c \
 	agent/apiutil.c \
+	agent/baseenv.c \
+	agent/baseenv.h \
 	agent/control.c \
 	agent/control.h \
 	agent/events.c \

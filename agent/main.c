@@ -16,6 +16,7 @@
 
 #include "agent/agentconf.h"
 #include "agent/api.h"
+#include "agent/baseenv.h"
 #include "agent/control.h"
 #include "agent/host.h"
 #include "agent/sandbox.h"
@@ -47,6 +48,7 @@ struct agent {
 	struct loop *loop;
 	struct work *work;
 	struct proc_env *procs;
+	struct baseenv base;
 	struct host *host;    /* host mode, or */
 	struct sandbox *root; /* dedicated mode */
 	struct api *api;
@@ -218,6 +220,7 @@ main_host(struct agent *a)
 	    .capacity = a->conf.capacity,
 	    .best_effort = a->conf.best_effort,
 	    .uid_lock = MAIN_UID_LOCK,
+	    .base = &a->base,
 	};
 	char *why = NULL;
 
@@ -249,10 +252,14 @@ main_start(struct agent *a)
 		main_host(a);
 	else
 		a->root = sandbox_new_dedicated(a->procs, a->loop);
+	a->base.above = a->root != NULL;
+	if (a->root != NULL)
+		a->root->runs.place.base = &a->base;
 	o.loop = a->loop;
 	o.work = a->work;
 	o.host = a->host;
 	o.root = a->root;
+	o.base = &a->base;
 	o.token = a->conf.token;
 	a->api = api_new(&o);
 	timer_init(&a->idle, a->loop, main_idle_cb, a);
@@ -293,6 +300,7 @@ main_end(struct agent *a)
 	if (a->root != NULL)
 		sandbox_drop(a->root);
 	host_free(a->host);
+	baseenv_clear(&a->base);
 	timer_clear(&a->idle);
 	timer_clear(&a->stop);
 	work_free(a->work);

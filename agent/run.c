@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/baseenv.h"
 #include "agent/ring.h"
 #include "agent/uidkill.h"
 #include "base/err.h"
@@ -325,16 +326,10 @@ run_env_find(char **v, size_t n, const char *pair)
 	return i;
 }
 
-/* The place's environment with extra's pairs added or put in their place;
- * borrowed strings. */
-static char **
-run_env(char *const *base, char *const *extra)
+/* Adds extra's pairs to v's n, or puts them in their place. */
+static size_t
+run_env_add(char **v, size_t n, char *const *extra)
 {
-	char **v = xcalloc(RUN_ENV_MAX + 1, sizeof(*v));
-	size_t n = 0;
-
-	for (; *base != NULL && n < RUN_ENV_MAX; base++)
-		v[n++] = *base;
 	for (; extra != NULL && *extra != NULL; extra++) {
 		size_t i = run_env_find(v, n, *extra);
 
@@ -343,6 +338,25 @@ run_env(char *const *base, char *const *extra)
 		v[i] = *extra;
 		n += i == n;
 	}
+	return n;
+}
+
+/* The place's environment, the base's, and above both extra's; borrowed
+ * strings. */
+static char **
+run_env(const struct run_place *pl, char *const *extra)
+{
+	char **v = xcalloc(RUN_ENV_MAX + 1, sizeof(*v));
+	char *const *base = pl->base != NULL ? pl->base->v : NULL;
+	bool above = base != NULL && pl->base->above;
+	size_t n = 0;
+
+	if (!above)
+		n = run_env_add(v, n, base);
+	n = run_env_add(v, n, pl->env);
+	if (above)
+		n = run_env_add(v, n, base);
+	n = run_env_add(v, n, extra);
 	v[n] = NULL;
 	return v;
 }
@@ -399,7 +413,7 @@ run_spawn(struct run_set *s, const struct run_spec *spec, struct run *r,
 	    .want_stdin = spec->has_input || spec->background,
 	};
 	struct spawn_error se = {0, ""};
-	char **env = run_env(s->place.env, spec->env);
+	char **env = run_env(&s->place, spec->env);
 	uint64_t before = loop_clock_us(), now;
 	int err, eno;
 

@@ -17,6 +17,7 @@
 #include "base/defs.h"
 #include "base/str.h"
 
+struct baseenv;
 struct bufq;
 struct loop;
 struct ring;
@@ -29,6 +30,7 @@ struct run_place {
 	const struct spawn_confine *confine; /* NULL: none */
 	int home_fd;                         /* -1: the agent's own cwd */
 	char **env;                          /* "NAME=value", NULL ends */
+	const struct baseenv *base;          /* NULL: none */
 	uid_t reaper;                        /* see uidkill.h; 0: not used */
 };
 
