@@ -63,9 +63,9 @@ launch_adopt(struct launcher *l, const char *id, const struct launch_cbs *cbs,
 }
 
 void
-launch_sweep(struct launcher *l)
+launch_sweep(struct launcher *l, launch_known_cb known, void *arg)
 {
-	l->ops->sweep(l);
+	l->ops->sweep(l, known, arg);
 }
 
 void

@@ -16,7 +16,7 @@
  *
  * Jobs outlive the gateway. A gateway that starts calls launch_adopt() for
  * every job that it knows not to have ended, then launch_sweep(), which ends
- * and removes what nobody has adopted.
+ * and removes what nobody knows of.
  */
 #ifndef SBX_GATEWAY_LAUNCH_H
 #define SBX_GATEWAY_LAUNCH_H
@@ -135,8 +135,10 @@ int launch_start(struct launcher *l, const struct launch_spec *spec,
  * ended as LAUNCH_LOST. */
 void launch_adopt(struct launcher *l, const char *id,
 		  const struct launch_cbs *cbs, void *arg, struct launch **out);
-/* Once, after all adoptions. */
-void launch_sweep(struct launcher *l);
+/* Once, after all adoptions: ends and removes every job that was not adopted
+ * and is not known (known ones have ended, and their logs are still wanted). */
+typedef bool (*launch_known_cb)(const char *id, void *arg);
+void launch_sweep(struct launcher *l, launch_known_cb known, void *arg);
 
 /* TERM to the main process, KILL to everything after grace_ms; 0: KILL at
  * once. Again with less grace is fine; after the end nothing happens. */
@@ -168,7 +170,7 @@ struct launcher_ops {
 	int (*start)(struct launcher *l, const struct launch_spec *spec,
 		     struct launch **out, char **why);
 	void (*adopt)(struct launcher *l, const char *id, struct launch **out);
-	void (*sweep)(struct launcher *l);
+	void (*sweep)(struct launcher *l, launch_known_cb known, void *arg);
 	void (*stop)(struct launch *j, uint64_t grace_ms);
 	void (*drop)(struct launch *j);
 	void (*remove)(struct launcher *l, const char *id);
