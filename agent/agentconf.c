@@ -101,6 +101,23 @@ agentconf_isolation(struct agentconf *c, char **why)
 	return E_INVALID;
 }
 
+/* Where servers of a dedicated agent may put socket files. */
+static int
+agentconf_proxy_dir(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_PROXY_DIR");
+
+	if (s == NULL)
+		return 0;
+	if (*s != '/') {
+		*why = xasprintf("SBX_PROXY_DIR=%s: an absolute path is wanted",
+				 s);
+		return E_INVALID;
+	}
+	c->proxy_dir = xstrdup(s);
+	return 0;
+}
+
 static int
 agentconf_sockets(struct agentconf *c, char **why)
 {
@@ -150,6 +167,7 @@ agentconf_read(struct agentconf *c, char **why)
 	    (r = agentconf_listen(c, why)) != 0 ||
 	    (r = agentconf_isolation(c, why)) != 0 ||
 	    (r = agentconf_sockets(c, why)) != 0 ||
+	    (r = agentconf_proxy_dir(c, why)) != 0 ||
 	    (r = agentconf_number("SBX_HOST_MODE", 1, &host_mode, why)) != 0 ||
 	    (r = agentconf_number("SBX_IDLE_TIMEOUT", UINT32_MAX, &idle,
 				  why)) != 0 ||
@@ -167,5 +185,6 @@ agentconf_clear(struct agentconf *c)
 	mem_free_secret(c->token);
 	free(c->homes);
 	free(c->control);
+	free(c->proxy_dir);
 	memset(c, 0, sizeof(*c));
 }

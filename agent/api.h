@@ -15,6 +15,7 @@ struct baseenv;
 struct host;
 struct httpd;
 struct loop;
+struct portscan_own;
 struct sandbox;
 struct work;
 
@@ -25,6 +26,8 @@ struct api_options {
 	struct sandbox *root; /* dedicated mode */
 	struct baseenv *base; /* of all commands; PUT /v1/env writes it */
 	const char *token;    /* NULL: everything is open */
+	/* The agent's own listeners; read at each use. Dedicated mode. */
+	const struct portscan_own *own;
 };
 
 struct api *api_new(const struct api_options *o);

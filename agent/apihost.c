@@ -253,34 +253,3 @@ api_sandboxes_delete_all(struct call *c)
 	for (size_t i = 0; (sb = host_next(h, NULL)) != NULL; i++)
 		host_delete(h, sb, "deleted", &d->each[i].w);
 }
-
-/* --- ports ------------------------------------------------------------- */
-
-static void
-apiports_cb(uint16_t port, void *arg)
-{
-	struct strbuf *b = arg;
-
-	strbuf_addf(b, "%s%u", b->s[b->len - 1] == '[' ? "" : ",", port);
-}
-
-void
-api_ports(struct call *c)
-{
-	struct strbuf b = {0};
-	int r;
-
-	strbuf_adds(&b, "{\"ports\":[");
-	r = sandbox_ports(c->sb, apiports_cb, &b);
-	if (r == E_UNSUPPORTED) {
-		api_error(c->rq, 501, "unsupported",
-			  "ports are not listed in dedicated mode");
-	} else if (r == E_LIMIT) {
-		api_error(c->rq, 429, "limit",
-			  "the directory has grown too large; make it anew");
-	} else {
-		strbuf_adds(&b, "]}");
-		api_answer(c, 200, &b);
-	}
-	strbuf_clear(&b);
-}

@@ -12,13 +12,26 @@
 #include <unistd.h>
 
 #include "agent/host.h"
+#include "agent/portscan.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/dialer.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/seqpkt.h"
+
+#define CONTROL_DIALS   256 /* of one peer, under way */
+#define CONTROL_DIAL_MS 3000
+
+/* A TCP connection in the making. */
+struct control_dial {
+	struct control_conn *cc;
+	struct control_dial *next, **prevp;
+	struct dial *dial;
+	uint64_t n; /* what it answers */
+};
 
 struct control_conn {
 	struct control *control;
@@ -28,11 +41,15 @@ struct control_conn {
 	bool may_watch;
 	bool watches;
 	struct host_observer observer;
+	struct control_dial *dials;
+	unsigned ndials;
 };
 
 struct control {
 	struct loop *loop;
 	struct host *host;
+	struct sandbox *root;
+	const struct portscan_own *own;
 	char *path;
 	uid_t uid;
 	struct listener *listener;
@@ -40,8 +57,22 @@ struct control {
 };
 
 static void
+control_dial_free(struct control_dial *d)
+{
+	*d->prevp = d->next;
+	if (d->next != NULL)
+		d->next->prevp = d->prevp;
+	d->cc->ndials--;
+	free(d);
+}
+
+static void
 control_close(struct control_conn *cc)
 {
+	while (cc->dials != NULL) {
+		dial_cancel(cc->dials->dial);
+		control_dial_free(cc->dials);
+	}
 	if (cc->watches)
 		host_unobserve(&cc->observer);
 	*cc->prevp = cc->next;
@@ -109,16 +140,16 @@ static int
 control_watch(struct control_conn *cc, uint64_t n)
 {
 	struct host *h = cc->control->host;
+	struct sandbox *sb = h != NULL ? host_next(h, NULL) : NULL;
 	int r = 0;
 
 	if (!cc->may_watch)
 		return control_fail(cc, n, "denied", "only root may watch");
-	for (struct sandbox *sb = host_next(h, NULL); r == 0 && sb != NULL;
-	     sb = host_next(h, sb))
+	for (; r == 0 && sb != NULL; sb = host_next(h, sb))
 		r = control_say(cc, sb);
 	if (r != 0)
 		return r;
-	if (!cc->watches) {
+	if (h != NULL && !cc->watches) {
 		cc->watches = true;
 		cc->observer.created = control_created;
 		cc->observer.gone = control_gone;
@@ -133,13 +164,78 @@ control_connect_error(struct control_conn *cc, uint64_t n, int err)
 	switch (err) {
 	case E_NOTFOUND:
 	case E_REFUSED:
+	case E_UNREACHABLE:
 		return control_fail(cc, n, "port_not_listening", err_text(err));
 	case E_DENIED:
 		return control_fail(cc, n, "denied", err_text(err));
 	case E_AGAIN:
+	case E_TIMEOUT: /* of TCP on the loopback */
 		return control_fail(cc, n, "limit", "its backlog is full");
 	}
 	return control_fail(cc, n, "error", err_text(err));
+}
+
+/* fd is ours. */
+static int
+control_hand_over(struct control_conn *cc, uint64_t n, int fd)
+{
+	int r = seqpkt_sendf(cc->sp, fd, "ok %llu", (unsigned long long)n);
+
+	fd_close(&fd);
+	return r;
+}
+
+static void
+control_dialed(int err, int fd, const struct addr *used, void *arg)
+{
+	struct control_dial *d = arg;
+	struct control_conn *cc = d->cc;
+	uint64_t n = d->n;
+
+	(void)used;
+	control_dial_free(d);
+	(void)control_sent(cc, err == 0 ? control_hand_over(cc, n, fd)
+					: control_connect_error(cc, n, err));
+}
+
+/* Dedicated mode: a server on TCP, on one family only perhaps. */
+static int
+control_dial(struct control_conn *cc, uint64_t n, uint16_t port)
+{
+	struct dial_options o = {
+	    .naddrs = 2,
+	    .timeout_ms = CONTROL_DIAL_MS,
+	    .done = control_dialed,
+	};
+	struct control_dial *d;
+
+	if (cc->ndials >= CONTROL_DIALS)
+		return control_fail(cc, n, "limit",
+				    "too many connections under way");
+	d = xcalloc(1, sizeof(*d));
+	d->cc = cc;
+	d->n = n;
+	d->prevp = &cc->dials;
+	if ((d->next = cc->dials) != NULL)
+		d->next->prevp = &d->next;
+	cc->dials = d;
+	cc->ndials++;
+	o.arg = d;
+	addr_loopback(&o.addrs[0], false, port);
+	addr_loopback(&o.addrs[1], true, port);
+	d->dial = dial_start(cc->control->loop, &o);
+	return 0;
+}
+
+/* "-" is the one sandbox of a dedicated agent. */
+static struct sandbox *
+control_find(struct control_conn *cc, struct strv id)
+{
+	struct control *c = cc->control;
+
+	if (c->host != NULL)
+		return host_find(c->host, id);
+	return strv_eq(id, STRV("-")) ? c->root : NULL;
 }
 
 static int
@@ -153,43 +249,60 @@ control_connect(struct control_conn *cc, uint64_t n, struct strv rest)
 	if (!strv_cut(&rest, ' ', &id) ||
 	    strv_parse_u64(rest, 65535, true, &port) != 0 || port == 0)
 		return control_fail(cc, n, "error", "malformed");
-	if ((sb = host_find(cc->control->host, id)) == NULL)
+	if ((sb = control_find(cc, id)) == NULL)
 		return control_fail(cc, n, "no_such_sandbox",
 				    "no such sandbox");
-	if ((r = sandbox_connect(sb, (uint16_t)port, &fd)) != 0)
+	r = sandbox_connect(sb, (uint16_t)port, &fd);
+	if (r == E_UNSUPPORTED)
+		return control_dial(cc, n, (uint16_t)port);
+	if (r != 0)
 		return control_connect_error(cc, n, r);
 	sb->active_ms = loop_now_ms(cc->control->loop);
-	r = seqpkt_sendf(cc->sp, fd, "ok %llu", (unsigned long long)n);
-	fd_close(&fd);
-	return r;
+	return control_hand_over(cc, n, fd);
 }
 
 static void
 control_port_cb(uint16_t port, void *arg)
 {
-	struct strbuf *b = arg;
+	portscan_add_unix(arg, port);
+}
 
-	if (b->len < SEQPKT_MAX - 16)
-		strbuf_addf(b, " %u", port);
+static int
+control_say_ports(struct control_conn *cc, uint64_t n, struct portscan *s)
+{
+	struct strbuf b = {0};
+	int r;
+
+	portscan_sort(s);
+	strbuf_addf(&b, "ports %llu", (unsigned long long)n);
+	for (size_t i = 0; i < s->n; i++) {
+		if (i == 0 || s->v[i].port != s->v[i - 1].port)
+			strbuf_addf(&b, " %u", s->v[i].port);
+	}
+	r = seqpkt_send(cc->sp, (struct strv){b.s, b.len}, -1);
+	strbuf_clear(&b);
+	return r;
 }
 
 static int
 control_ports(struct control_conn *cc, uint64_t n, struct strv id)
 {
-	struct sandbox *sb = host_find(cc->control->host, id);
-	struct strbuf b = {0};
+	struct sandbox *sb = control_find(cc, id);
+	struct portscan *s;
 	int r;
 
 	if (sb == NULL)
 		return control_fail(cc, n, "no_such_sandbox",
 				    "no such sandbox");
-	strbuf_addf(&b, "ports %llu", (unsigned long long)n);
-	r = sandbox_ports(sb, control_port_cb, &b);
-	if (r == 0 || r == E_NOTFOUND)
-		r = seqpkt_send(cc->sp, (struct strv){b.s, b.len}, -1);
+	s = xcalloc(1, sizeof(*s));
+	r = sandbox_ports(sb, control_port_cb, s);
+	if (sb->host == NULL)
+		portscan_tcp(s, cc->control->own);
+	if (r == 0 || r == E_NOTFOUND || r == E_UNSUPPORTED)
+		r = control_say_ports(cc, n, s);
 	else
 		r = control_fail(cc, n, "error", err_text(r));
-	strbuf_clear(&b);
+	free(s);
 	return r;
 }
 
@@ -262,22 +375,23 @@ control_accepted(int fd, const struct addr *peer, void *arg)
 }
 
 int
-control_new(struct loop *l, struct host *h, const char *path, uid_t uid,
-	    struct control **out, char **why)
+control_new(const struct control_options *o, struct control **out, char **why)
 {
 	struct control *c;
 	int fd, r;
 
-	if ((r = seqpkt_bind(path, 0660, uid, (gid_t)-1, &fd)) != 0) {
-		*why = xasprintf("SBX_CONTROL: %s: %s", path, err_text(r));
+	if ((r = seqpkt_bind(o->path, 0660, o->uid, (gid_t)-1, &fd)) != 0) {
+		*why = xasprintf("SBX_CONTROL: %s: %s", o->path, err_text(r));
 		return r;
 	}
 	c = xcalloc(1, sizeof(*c));
-	c->loop = l;
-	c->host = h;
-	c->uid = uid;
-	c->path = xstrdup(path);
-	c->listener = listener_take_fd(l, fd, control_accepted, c);
+	c->loop = o->loop;
+	c->host = o->host;
+	c->root = o->root;
+	c->own = o->own;
+	c->uid = o->uid;
+	c->path = xstrdup(o->path);
+	c->listener = listener_take_fd(o->loop, fd, control_accepted, c);
 	*out = c;
 	return 0;
 }

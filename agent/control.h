@@ -10,11 +10,23 @@
 struct control;
 struct host;
 struct loop;
+struct portscan_own;
+struct sandbox;
 
-/* path: of the socket file. uid: who may connect beside root and ourselves,
- * and who owns the file; (uid_t)-1: nobody. *why is malloc'ed. */
-int control_new(struct loop *l, struct host *h, const char *path, uid_t uid,
-		struct control **out, char **why) SBX_MUST_CHECK;
+struct control_options {
+	struct loop *loop;
+	struct host *host;    /* host mode, or */
+	struct sandbox *root; /* dedicated mode, with */
+	const struct portscan_own *own;
+	const char *path; /* of the socket file */
+	/* Who may connect beside root and ourselves, and who owns the file;
+	 * (uid_t)-1: nobody. */
+	uid_t uid;
+};
+
+/* *why is malloc'ed. */
+int control_new(const struct control_options *o, struct control **out,
+		char **why) SBX_MUST_CHECK;
 void control_free(struct control *c);
 
 #endif

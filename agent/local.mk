@@ -14,6 +14,7 @@ libagent_a_SOURCES = \
 	agent/apifiles.c \
 	agent/apihost.c \
 	agent/apilogs.c \
+	agent/apiports.c \
 	agent/apiprocs.c \
 	agent/apiproxy.c \
 	agent/apiutil.c \
@@ -37,6 +38,8 @@ libagent_a_SOURCES = \
 	agent/landlock.h \
 	agent/leftover.c \
 	agent/leftover.h \
+	agent/portscan.c \
+	agent/portscan.h \
 	agent/proc.c \
 	agent/proc.h \
 	agent/proc_int.h \

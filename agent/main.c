@@ -19,6 +19,7 @@
 #include "agent/baseenv.h"
 #include "agent/control.h"
 #include "agent/host.h"
+#include "agent/portscan.h"
 #include "agent/sandbox.h"
 #include "agent/work.h"
 #include "base/err.h"
@@ -54,6 +55,7 @@ struct agent {
 	struct api *api;
 	struct control *control;
 	struct listener *listener;
+	struct portscan_own own;
 	struct timer idle;
 	struct timer stop;
 	uint64_t stop_ms; /* 0: not stopping */
@@ -116,6 +118,7 @@ main_listen(struct agent *a)
 	if ((r = listener_bind(&a->conf.listen, &o, &fd)) != 0)
 		log_fatal("agent.listen", "address=%s error=\"%s\"", text,
 			  err_text(r));
+	portscan_own_add(&a->own, fd);
 	a->listener = listener_take_fd(a->loop, fd, main_accepted, a);
 	if (a->conf.token == NULL && !addr_is_unix(&a->conf.listen))
 		log_warn("agent.open",
@@ -231,9 +234,22 @@ main_host(struct agent *a)
 			 "isolation=%s reason=\"SBX_ISOLATION=best-effort: "
 			 "sandboxes are not kept apart as they should be\"",
 			 host_isolation(a->host));
-	if (a->conf.control != NULL &&
-	    control_new(a->loop, a->host, a->conf.control, a->conf.control_uid,
-			&a->control, &why) != 0)
+}
+
+static void
+main_control(struct agent *a)
+{
+	const struct control_options o = {
+	    .loop = a->loop,
+	    .host = a->host,
+	    .root = a->root,
+	    .own = &a->own,
+	    .path = a->conf.control,
+	    .uid = a->conf.control_uid,
+	};
+	char *why = NULL;
+
+	if (control_new(&o, &a->control, &why) != 0)
 		log_fatal("agent.control", "reason=\"%s\"", why);
 }
 
@@ -251,16 +267,20 @@ main_start(struct agent *a)
 	if (a->conf.host_mode)
 		main_host(a);
 	else
-		a->root = sandbox_new_dedicated(a->procs, a->loop);
+		a->root =
+		    sandbox_new_dedicated(a->procs, a->loop, a->conf.proxy_dir);
 	a->base.above = a->root != NULL;
 	if (a->root != NULL)
 		a->root->runs.place.base = &a->base;
+	if (a->conf.control != NULL)
+		main_control(a);
 	o.loop = a->loop;
 	o.work = a->work;
 	o.host = a->host;
 	o.root = a->root;
 	o.base = &a->base;
 	o.token = a->conf.token;
+	o.own = &a->own;
 	a->api = api_new(&o);
 	timer_init(&a->idle, a->loop, main_idle_cb, a);
 	timer_init(&a->stop, a->loop, main_stop_cb, a);
@@ -328,6 +348,8 @@ main_options(int argc, char **argv)
 		    "  SBX_CAPACITY=N        at most so many\n"
 		    "  SBX_IDLE_TIMEOUT=S    exit after S idle seconds\n"
 		    "  SBX_ISOLATION=required | best-effort\n"
+		    "  SBX_PROXY_DIR=/path   of socket files; not in host "
+		    "mode\n"
 		    "  SBX_CONTROL=unix:/path, SBX_CONTROL_UID=UID,\n"
 		    "  SBX_SOCKET_MODE=0660  for a gateway on this machine\n");
 		return 0;

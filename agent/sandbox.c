@@ -193,7 +193,8 @@ sandbox_drop(struct sandbox *sb)
 	sandbox_env_free(sb->runs.place.env);
 	sb->runs.place.env = NULL;
 	free(sb->home);
-	sb->home = NULL;
+	free(sb->proxy_dir);
+	sb->home = sb->proxy_dir = NULL;
 	mem_secure_zero(sb->token, sizeof(sb->token));
 	sb->dropped = true;
 	if (sb->busy == 0)
@@ -204,20 +205,23 @@ sandbox_drop(struct sandbox *sb)
 
 /* The agent's own environment without what is meant for the agent. */
 static char **
-sandbox_inherited(void)
+sandbox_inherited(const char *proxy_dir)
 {
-	char **v = xcalloc(sandbox_count(environ) + 1, sizeof(*v));
+	char **v = xcalloc(sandbox_count(environ) + 2, sizeof(*v));
 	size_t n = 0;
 
 	for (char **e = environ; *e != NULL; e++) {
 		if (strncmp(*e, "SBX_", 4) != 0 && strncmp(*e, "TB_", 3) != 0)
 			v[n++] = xstrdup(*e);
 	}
+	if (proxy_dir != NULL)
+		v[n++] = xasprintf("SBX_PROXY_DIR=%s", proxy_dir);
 	return v;
 }
 
 struct sandbox *
-sandbox_new_dedicated(struct proc_env *procs, struct loop *l)
+sandbox_new_dedicated(struct proc_env *procs, struct loop *l,
+		      const char *proxy_dir)
 {
 	struct sandbox *sb = xcalloc(1, sizeof(*sb));
 
@@ -227,7 +231,9 @@ sandbox_new_dedicated(struct proc_env *procs, struct loop *l)
 	run_set_init(&sb->runs);
 	sb->runs.place.procs = procs;
 	sb->runs.place.loop = l;
-	sb->runs.place.env = sandbox_inherited();
+	sb->runs.place.env = sandbox_inherited(proxy_dir);
+	if (proxy_dir != NULL)
+		sb->proxy_dir = xstrdup(proxy_dir);
 	return sb;
 }
 
@@ -255,6 +261,21 @@ sandbox_idle(const struct sandbox *sb)
 	return sb->busy == 0 && sb->runs.nbackground == 0;
 }
 
+/* Who serves it is as trusted as the agent: whoever runs here is the same. */
+static int
+sandbox_connect_dedicated(const struct sandbox *sb, uint16_t port, int *fd)
+{
+	char name[16];
+	int dir, r;
+
+	if (sb->proxy_dir == NULL || sockdir_open_dir(sb->proxy_dir, &dir) != 0)
+		return E_UNSUPPORTED;
+	(void)snprintf(name, sizeof(name), "%u.sock", (unsigned)port);
+	r = sockdir_connect(dir, name, SOCKDIR_ANY_UID, fd);
+	fd_close(&dir);
+	return r == E_NOTFOUND || r == E_REFUSED ? E_UNSUPPORTED : r;
+}
+
 int
 sandbox_connect(const struct sandbox *sb, uint16_t port, int *fd)
 {
@@ -262,7 +283,7 @@ sandbox_connect(const struct sandbox *sb, uint16_t port, int *fd)
 	uid_t uid = sb->uid != SANDBOX_NO_UID ? sb->uid : geteuid();
 
 	if (sb->home_fd == -1)
-		return E_UNSUPPORTED;
+		return sandbox_connect_dedicated(sb, port, fd);
 	(void)snprintf(name, sizeof(name), SANDBOX_PROXY_DIR "/%u.sock",
 		       (unsigned)port);
 	return sockdir_connect(sb->home_fd, name, uid, fd);
@@ -280,6 +301,24 @@ sandbox_port_of(const char *file)
 	return strv_parse_u64(v, 65535, true, &port) == 0 ? (uint16_t)port : 0;
 }
 
+static int
+sandbox_open_proxy_dir(const struct sandbox *sb)
+{
+	int fd, sub;
+
+	if (sb->home_fd == -1)
+		return open(sb->proxy_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* One step at a time, so that no symlink is followed. */
+	sub = openat(sb->home_fd, ".sbx",
+		     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (sub == -1)
+		return -1;
+	fd = openat(sub, "proxy",
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd_close(&sub);
+	return fd;
+}
+
 int
 sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *), void *arg)
 {
@@ -287,18 +326,11 @@ sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *), void *arg)
 	uint16_t port;
 	DIR *d;
 	struct stat st;
-	int fd, sub;
+	int fd;
 
-	if (sb->home_fd == -1)
+	if (sb->home_fd == -1 && sb->proxy_dir == NULL)
 		return E_UNSUPPORTED;
-	/* One step at a time, so that no symlink is followed. */
-	sub = openat(sb->home_fd, ".sbx",
-		     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (sub == -1)
-		return err_from_errno(errno);
-	fd = openat(sub, "proxy",
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	fd_close(&sub);
+	fd = sandbox_open_proxy_dir(sb);
 	/* A directory never shrinks, and what it holds of deleted names is read
 	 * in one system call, for seconds if there were millions. */
 	if (fd != -1 && fstat(fd, &st) == 0 && st.st_size > SANDBOX_DIR_MAX) {

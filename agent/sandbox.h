@@ -45,6 +45,7 @@ struct sandbox {
 	uid_t uid;           /* SANDBOX_NO_UID: the agent's own */
 	char *home;          /* NULL: dedicated mode */
 	int home_fd;         /* O_PATH; -1 */
+	char *proxy_dir;     /* dedicated mode: of socket files; NULL: none */
 	struct spawn_confine confine;
 	struct run_set runs;
 	unsigned busy;     /* requests and tunnels in progress */
@@ -68,8 +69,10 @@ int sandbox_open(struct sandbox *sb, int homes_fd, const struct landlock *ll,
  * any more (sandbox_leave). The home stays. */
 void sandbox_drop(struct sandbox *sb);
 
-/* The dedicated one: commands run as the agent, with its environment. */
-struct sandbox *sandbox_new_dedicated(struct proc_env *procs, struct loop *l);
+/* The dedicated one: commands run as the agent, with its environment.
+ * proxy_dir: where servers may put their socket files; NULL: nowhere. */
+struct sandbox *sandbox_new_dedicated(struct proc_env *procs, struct loop *l,
+				      const char *proxy_dir);
 
 /* Something begins and ends that keeps it from being idle. */
 void sandbox_enter(struct sandbox *sb);
@@ -77,11 +80,12 @@ void sandbox_leave(struct sandbox *sb);
 bool sandbox_idle(const struct sandbox *sb);
 
 /* A connection to its server on that port, as hostile: see net/sockdir.h. In
- * dedicated mode E_UNSUPPORTED (those listen on TCP). */
+ * dedicated mode E_UNSUPPORTED when no socket file serves that port: then TCP
+ * is to be tried. */
 int sandbox_connect(const struct sandbox *sb, uint16_t port,
 		    int *fd) SBX_MUST_CHECK;
 /* Calls fn for each port that has a socket file. E_LIMIT: to read so large a
- * directory takes too long. */
+ * directory takes too long. E_NOTFOUND, E_UNSUPPORTED: there is none. */
 int sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *),
 		  void *arg) SBX_MUST_CHECK;
 

@@ -43,8 +43,7 @@ class Agent:
             "SBX_HOST_MODE": "1" if host else "0",
             "SBX_HOMES": str(self.homes),
         }
-        if host:
-            vars_["SBX_CONTROL"] = f"unix:{self.control}"
+        vars_["SBX_CONTROL"] = f"unix:{self.control}"
         if token:
             vars_["SBX_TOKEN"] = token
         vars_.update({k: str(v) for k, v in env.items()})

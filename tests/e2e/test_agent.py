@@ -856,7 +856,10 @@ def test_proxy_not_listening(sandbox):
 
 @root
 def test_ports(served):
-    assert served.call("GET", "ports") == (200, {"ports": [8000]})
+    assert served.call("GET", "ports") == (200, {
+        "ports": [8000],
+        "listening": [{"port": 8000, "family": "unix", "address": None,
+                       "pid": None}]})
 
 
 # --- the control channel ----------------------------------------------------

@@ -47,3 +47,10 @@ tests_unit_test_uidpool_SOURCES = tests/unit/test_uidpool.c
 tests_unit_test_uidpool_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_uidpool_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_portscan
+TESTS += tests/unit/test_portscan
+tests_unit_test_portscan_SOURCES = tests/unit/test_portscan.c
+tests_unit_test_portscan_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_portscan_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
