@@ -38,9 +38,8 @@ hostcheck_isolation(int abi, bool best_effort, char **why)
 		       "\"landlock\" among its security modules)";
 	if (lack == NULL || best_effort)
 		return 0;
-	*why = xasprintf("host mode refused: %s; SBX_ISOLATION=best-effort "
-			 "makes do with less",
-			 lack);
+	*why =
+	    xasprintf("%s; SBX_ISOLATION=best-effort makes do with less", lack);
 	return E_UNSUPPORTED;
 }
 

@@ -20,6 +20,8 @@ libagent_a_SOURCES = \
 	agent/apiutil.c \
 	agent/baseenv.c \
 	agent/baseenv.h \
+	agent/check.c \
+	agent/check.h \
 	agent/control.c \
 	agent/control.h \
 	agent/events.c \

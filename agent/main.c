@@ -17,6 +17,7 @@
 #include "agent/agentconf.h"
 #include "agent/api.h"
 #include "agent/baseenv.h"
+#include "agent/check.h"
 #include "agent/control.h"
 #include "agent/host.h"
 #include "agent/portscan.h"
@@ -228,7 +229,8 @@ main_host(struct agent *a)
 	char *why = NULL;
 
 	if (host_new(a->loop, a->procs, a->work, &o, &a->host, &why) != 0)
-		log_fatal("agent.host", "reason=\"%s\"", why);
+		log_fatal("agent.host", "reason=\"host mode refused: %s\"",
+			  why);
 	if (strcmp(host_isolation(a->host), "full") != 0)
 		log_warn("agent.isolation",
 			 "isolation=%s reason=\"SBX_ISOLATION=best-effort: "
@@ -330,16 +332,50 @@ main_end(struct agent *a)
 }
 
 static int
+main_check(bool json)
+{
+	struct agentconf conf;
+	struct strbuf b = {0};
+	struct check c;
+	char *why = NULL;
+	int verdict;
+
+	if (agentconf_read(&conf, &why) != 0) {
+		(void)fprintf(stderr, "sbx-agent: %s\n", why);
+		return 2;
+	}
+	check_run(&c, &conf);
+	if (json)
+		check_json(&c, &b);
+	else
+		check_text(&c, &b);
+	(void)fputs(b.s, stdout);
+	strbuf_clear(&b);
+	verdict = (int)c.verdict;
+	check_clear(&c);
+	agentconf_clear(&conf);
+	return verdict;
+}
+
+static int
 main_options(int argc, char **argv)
 {
+	if (strcmp(argv[1], "check") == 0 && argc == 2)
+		return main_check(false);
+	if (strcmp(argv[1], "check") == 0 && argc == 3 &&
+	    strcmp(argv[2], "--json") == 0)
+		return main_check(true);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		(void)printf("sbx-agent %s\n", PACKAGE_VERSION);
 		return 0;
 	}
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
 		(void)printf(
-		    "usage: sbx-agent [--help | --version]\n"
+		    "usage: sbx-agent [check [--json] | --help | --version]\n"
 		    "Runs commands in sandboxes for an HTTP API.\n"
+		    "check says what isolation this machine gives: 0 full, "
+		    "1 host mode\nwould be refused, 3 less "
+		    "(SBX_ISOLATION=best-effort).\n"
 		    "Configured by environment variables:\n"
 		    "  SBX_LISTEN=unix:/path | tcp:ip:port, or SBX_PORT=8000\n"
 		    "  SBX_TOKEN=...         wanted as X-Sandbox-Token\n"

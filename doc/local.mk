@@ -3,6 +3,7 @@ EXTRA_DIST += \
 	doc/BENCHMARKS.md \
 	doc/PROTOCOL.md \
 	doc/picture.svg \
+	doc/sbx-agent.8.scd \
 	doc/sbx-gateway.8.scd \
 	doc/sbx-gateway.conf.5.scd \
 	doc/sbx-tunnel.1.scd
@@ -10,6 +11,7 @@ EXTRA_DIST += \
 # Manual pages are written in scdoc(5); a release carries the result.
 if HAVE_SCDOC
 dist_man_MANS += \
+	doc/sbx-agent.8 \
 	doc/sbx-gateway.8 \
 	doc/sbx-gateway.conf.5 \
 	doc/sbx-tunnel.1
@@ -17,6 +19,8 @@ endif
 
 SCD = $(AM_V_GEN)$(MKDIR_P) doc && $(SCDOC) <$< >$@.tmp && mv $@.tmp $@
 
+doc/sbx-agent.8: doc/sbx-agent.8.scd
+	$(SCD)
 doc/sbx-gateway.8: doc/sbx-gateway.8.scd
 	$(SCD)
 doc/sbx-gateway.conf.5: doc/sbx-gateway.conf.5.scd
@@ -24,5 +28,5 @@ doc/sbx-gateway.conf.5: doc/sbx-gateway.conf.5.scd
 doc/sbx-tunnel.1: doc/sbx-tunnel.1.scd
 	$(SCD)
 
-MAINTAINERCLEANFILES = doc/sbx-gateway.8 doc/sbx-gateway.conf.5 \
+MAINTAINERCLEANFILES = doc/sbx-agent.8 doc/sbx-gateway.8 doc/sbx-gateway.conf.5 \
 	doc/sbx-tunnel.1
