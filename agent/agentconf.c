@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/uidpool.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/token.h"
 
-#define AGENTCONF_TOKEN_MAX 4096
+#define AGENTCONF_GRACE_MS     3000
+#define AGENTCONF_GRACE_MAX_MS 3600000
+#define AGENTCONF_TOKEN_MAX    4096
 
 /* A variable's value, NULL when unset or empty. */
 static const char *
@@ -101,6 +104,42 @@ agentconf_isolation(struct agentconf *c, char **why)
 	return E_INVALID;
 }
 
+/* A slice of the ids, so that agents which cannot see each other's leases never
+ * share one. One id is the agent's own. */
+static int
+agentconf_uids(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_UIDS");
+	struct strv rest = strv_of(s), first;
+	uint64_t lo = UIDPOOL_FIRST, hi = UIDPOOL_LAST;
+
+	if (s != NULL && (!strv_cut(&rest, '-', &first) ||
+			  strv_parse_u64(first, UIDPOOL_LAST, true, &lo) != 0 ||
+			  strv_parse_u64(rest, UIDPOOL_LAST, true, &hi) != 0 ||
+			  lo < UIDPOOL_FIRST || hi <= lo)) {
+		*why = xasprintf("SBX_UIDS=%s: FIRST-LAST is wanted, two ids "
+				 "at least, within %d-%d",
+				 s, UIDPOOL_FIRST, UIDPOOL_LAST);
+		return E_INVALID;
+	}
+	c->uid_first = (uid_t)lo;
+	c->uid_last = (uid_t)hi;
+	return 0;
+}
+
+static int
+agentconf_grace(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_GRACE");
+
+	c->grace_ms = AGENTCONF_GRACE_MS;
+	if (s == NULL || (strv_parse_duration(strv_of(s), &c->grace_ms) == 0 &&
+			  c->grace_ms <= AGENTCONF_GRACE_MAX_MS))
+		return 0;
+	*why = xasprintf("SBX_GRACE=%s: not a time up to an hour", s);
+	return E_INVALID;
+}
+
 /* Where servers of a dedicated agent may put socket files. */
 static int
 agentconf_proxy_dir(struct agentconf *c, char **why)
@@ -168,6 +207,8 @@ agentconf_read(struct agentconf *c, char **why)
 	    (r = agentconf_isolation(c, why)) != 0 ||
 	    (r = agentconf_sockets(c, why)) != 0 ||
 	    (r = agentconf_proxy_dir(c, why)) != 0 ||
+	    (r = agentconf_uids(c, why)) != 0 ||
+	    (r = agentconf_grace(c, why)) != 0 ||
 	    (r = agentconf_number("SBX_HOST_MODE", 1, &host_mode, why)) != 0 ||
 	    (r = agentconf_number("SBX_IDLE_TIMEOUT", UINT32_MAX, &idle,
 				  why)) != 0 ||

@@ -18,6 +18,9 @@ struct agentconf {
 	unsigned capacity;  /* SBX_CAPACITY; 0: none */
 	char *homes;        /* SBX_HOMES */
 	bool best_effort;   /* SBX_ISOLATION */
+	uid_t uid_first;    /* SBX_UIDS: of sandboxes */
+	uid_t uid_last;
+	uint64_t grace_ms;  /* SBX_GRACE: between TERM and KILL at the end */
 	char *control;      /* SBX_CONTROL: a path; NULL: none */
 	uid_t control_uid;  /* SBX_CONTROL_UID; (uid_t)-1: none */
 	mode_t socket_mode; /* SBX_SOCKET_MODE, of unix sockets */

@@ -98,7 +98,7 @@ host_take_uids(struct host *h, const struct host_options *o, char **why)
 		*why = xasprintf("setgroups: %s", strerror(errno));
 		return E_SYS;
 	}
-	r = uidpool_new(UIDPOOL_FIRST, UIDPOOL_LAST, o->uid_lock, &h->uids);
+	r = uidpool_new(o->uid_first, o->uid_last, o->uid_lock, &h->uids);
 	if (r == 0)
 		r = uidpool_lease(h->uids, &h->reaper);
 	if (r != 0)

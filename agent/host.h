@@ -24,6 +24,8 @@ struct host_options {
 	const char *homes;
 	unsigned capacity; /* 0: as many as there are uids */
 	bool best_effort;  /* take what isolation this machine gives */
+	uid_t uid_first;   /* to uid_last: the sandboxes' */
+	uid_t uid_last;
 	const char *uid_lock;
 	const struct baseenv *base; /* of all commands; borrowed */
 };

@@ -24,6 +24,8 @@ libagent_a_SOURCES = \
 	agent/check.h \
 	agent/control.c \
 	agent/control.h \
+	agent/descend.c \
+	agent/descend.h \
 	agent/events.c \
 	agent/events.h \
 	agent/execreq.c \

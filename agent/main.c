@@ -19,6 +19,7 @@
 #include "agent/baseenv.h"
 #include "agent/check.h"
 #include "agent/control.h"
+#include "agent/descend.h"
 #include "agent/host.h"
 #include "agent/portscan.h"
 #include "agent/sandbox.h"
@@ -32,9 +33,10 @@
 #include "net/stream.h"
 
 #define MAIN_UID_LOCK "/run/sbx-agent.uids"
-#define MAIN_STOP_MS  8000
-#define MAIN_GRACE_MS 2000
+#define MAIN_STOP_MS  6000 /* for what is killed to be gone */
+#define MAIN_CLOSE_MS 2000 /* for clients to take their last bytes */
 #define MAIN_POLL_MS  5
+#define MAIN_KILL_MS  20 /* between two looks for what must die */
 #define MAIN_FILES    1048576
 #define MAIN_THREADS  4
 
@@ -44,6 +46,8 @@
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+
+enum main_phase { MAIN_RUNS, MAIN_GRACE, MAIN_KILL, MAIN_CLOSE };
 
 struct agent {
 	struct agentconf conf;
@@ -59,7 +63,8 @@ struct agent {
 	struct portscan_own own;
 	struct timer idle;
 	struct timer stop;
-	uint64_t stop_ms; /* 0: not stopping */
+	enum main_phase phase;
+	uint64_t phase_ms; /* when it began */
 	int status;
 };
 
@@ -130,57 +135,93 @@ main_listen(struct agent *a)
 
 /* --- end --------------------------------------------------------------- */
 
+/* Nothing of the sandboxes is left: no process, no home. */
 static bool
 main_quiet(struct agent *a)
 {
 	if (a->host != NULL && host_busy(a->host))
 		return false;
-	return proc_env_count(a->procs) == 0;
+	return proc_env_count(a->procs) == 0 && !descend_any();
+}
+
+static void
+main_set_phase(struct agent *a, enum main_phase phase)
+{
+	a->phase = phase;
+	a->phase_ms = loop_now_ms(a->loop);
+	timer_set(&a->stop, 0);
+}
+
+/* Whoever heeds TERM ends by itself meanwhile. */
+static void
+main_grace(struct agent *a, uint64_t ms)
+{
+	if (ms >= a->conf.grace_ms || !descend_any())
+		main_set_phase(a, MAIN_KILL);
+	else
+		timer_set(&a->stop, MAIN_POLL_MS);
+}
+
+static void
+main_kill(struct agent *a, uint64_t ms)
+{
+	struct sandbox *sb;
+
+	while (a->host != NULL && (sb = host_next(a->host, NULL)) != NULL)
+		host_delete(a->host, sb, "exited", NULL);
+	if (main_quiet(a) || ms >= MAIN_STOP_MS) {
+		main_set_phase(a, MAIN_CLOSE);
+		return;
+	}
+	if (descend_any())
+		(void)descend_kill(SIGKILL);
+	timer_set(&a->stop, MAIN_KILL_MS);
+}
+
+static void
+main_close(struct agent *a, uint64_t ms)
+{
+	if (httpd_count(api_httpd(a->api)) == 0) {
+		loop_stop(a->loop);
+		return;
+	}
+	httpd_drain(api_httpd(a->api));
+	if (ms > MAIN_CLOSE_MS)
+		httpd_close_all(api_httpd(a->api));
+	timer_set(&a->stop, MAIN_POLL_MS);
 }
 
 static void
 main_stop_cb(void *arg)
 {
 	struct agent *a = arg;
-	uint64_t ms = loop_now_ms(a->loop) - a->stop_ms;
+	uint64_t ms = loop_now_ms(a->loop) - a->phase_ms;
 
-	if (!main_quiet(a) && ms < MAIN_STOP_MS) {
-		timer_set(&a->stop, MAIN_POLL_MS);
-		return;
+	switch (a->phase) {
+	case MAIN_RUNS:
+		break;
+	case MAIN_GRACE:
+		main_grace(a, ms);
+		break;
+	case MAIN_KILL:
+		main_kill(a, ms);
+		break;
+	case MAIN_CLOSE:
+		main_close(a, ms);
+		break;
 	}
-	if (httpd_count(api_httpd(a->api)) > 0 && ms < MAIN_STOP_MS) {
-		httpd_drain(api_httpd(a->api));
-		if (ms > MAIN_GRACE_MS)
-			httpd_close_all(api_httpd(a->api));
-		timer_set(&a->stop, MAIN_POLL_MS);
-		return;
-	}
-	loop_stop(a->loop);
 }
 
 /* Nothing new; everything that runs ends; then so do we. */
 static void
 main_stop(struct agent *a, const char *why)
 {
-	struct sandbox *sb;
-
-	if (a->stop_ms != 0)
-		return;
 	log_info("agent.stop", "reason=\"%s\"", why);
-	a->stop_ms = loop_now_ms(a->loop);
 	listener_close(a->listener);
 	httpd_drain(api_httpd(a->api));
-	if (a->host != NULL) {
-		while ((sb = host_next(a->host, NULL)) != NULL)
-			host_delete(a->host, sb, "exited", NULL);
-	} else {
-		struct run_set *s = &a->root->runs;
-
-		for (struct run *r = run_next(s, NULL); r != NULL;
-		     r = run_next(s, r))
-			proc_stop(run_proc(r), MAIN_GRACE_MS);
-	}
-	timer_set(&a->stop, 0);
+	if (descend_any())
+		(void)descend_kill(SIGTERM);
+	main_set_phase(a, MAIN_GRACE);
 }
 
 static void
@@ -190,12 +231,14 @@ main_signal_cb(int sig, void *arg)
 
 	if (sig == SIGCHLD) {
 		proc_env_reap(a->procs);
-		return;
+		/* It may have been the last one. */
+		if (a->phase == MAIN_GRACE || a->phase == MAIN_KILL)
+			timer_set(&a->stop, 0);
+	} else if (a->phase == MAIN_RUNS) {
+		main_stop(a, sig == SIGINT ? "SIGINT" : "SIGTERM");
+	} else if (a->phase == MAIN_GRACE) { /* asked again */
+		main_set_phase(a, MAIN_KILL);
 	}
-	if (a->stop_ms != 0 &&
-	    loop_now_ms(a->loop) - a->stop_ms > MAIN_GRACE_MS)
-		loop_stop(a->loop); /* asked again */
-	main_stop(a, sig == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
 static void
@@ -204,6 +247,8 @@ main_idle_cb(void *arg)
 	struct agent *a = arg;
 	uint64_t now = loop_now_ms(a->loop), quiet;
 
+	if (a->phase != MAIN_RUNS)
+		return;
 	quiet = now - api_active_ms(a->api);
 	if (!api_idle(a->api)) {
 		timer_set(&a->idle, 1000);
@@ -223,6 +268,8 @@ main_host(struct agent *a)
 	    .homes = a->conf.homes,
 	    .capacity = a->conf.capacity,
 	    .best_effort = a->conf.best_effort,
+	    .uid_first = a->conf.uid_first,
+	    .uid_last = a->conf.uid_last,
 	    .uid_lock = MAIN_UID_LOCK,
 	    .base = &a->base,
 	};
@@ -309,6 +356,8 @@ main_end(struct agent *a)
 {
 	if (addr_is_unix(&a->conf.listen))
 		(void)unlink(a->conf.listen.u.un.sun_path);
+	if (a->conf.control != NULL)
+		(void)unlink(a->conf.control);
 	if (!main_quiet(a)) {
 		/* Something of a sandbox will not die: leave it be. */
 		log_error("agent.stop", "error=\"not everything has ended\"");
@@ -382,7 +431,10 @@ main_options(int argc, char **argv)
 		    "  SBX_HOST_MODE=1       many sandboxes\n"
 		    "  SBX_HOMES=/sbx/homes  where they live\n"
 		    "  SBX_CAPACITY=N        at most so many\n"
+		    "  SBX_UIDS=FIRST-LAST   of 20000-64999: the sandboxes'\n"
 		    "  SBX_IDLE_TIMEOUT=S    exit after S idle seconds\n"
+		    "  SBX_GRACE=3           seconds from TERM to KILL at the "
+		    "end\n"
 		    "  SBX_ISOLATION=required | best-effort\n"
 		    "  SBX_PROXY_DIR=/path   of socket files; not in host "
 		    "mode\n"
