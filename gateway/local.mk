@@ -45,6 +45,14 @@ libgateway_a_SOURCES = \
 	gateway/hub.h \
 	gateway/hub_origin.c \
 	gateway/hub_user.c \
+	gateway/job.c \
+	gateway/job.h \
+	gateway/jobspec.c \
+	gateway/jobspec.h \
+	gateway/jobstore.c \
+	gateway/jobstore.h \
+	gateway/jobstore_int.h \
+	gateway/jobstore_read.c \
 	gateway/launch.c \
 	gateway/launch.h \
 	gateway/limits.c \
@@ -89,4 +97,4 @@ libgateway_a_SOURCES = \
 
 sbin_PROGRAMS += sbx-gateway
 sbx_gateway_SOURCES = gateway/main.c
-sbx_gateway_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS)
+sbx_gateway_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(SQLITE_LIBS)

@@ -41,6 +41,18 @@ tests_unit_test_hub_SOURCES = tests/unit/test_hub.c
 tests_unit_test_hub_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_hub_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_job
+TESTS += tests/unit/test_job
+tests_unit_test_job_SOURCES = tests/unit/test_job.c
+tests_unit_test_job_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_job_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_jobstore
+TESTS += tests/unit/test_jobstore
+tests_unit_test_jobstore_SOURCES = tests/unit/test_jobstore.c
+tests_unit_test_jobstore_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_jobstore_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) $(SQLITE_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_limits
 TESTS += tests/unit/test_limits
 tests_unit_test_limits_SOURCES = tests/unit/test_limits.c
