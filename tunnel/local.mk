@@ -54,3 +54,6 @@ sbx_tunnel_CPPFLAGS = $(LIBSSH2_CFLAGS) $(AM_CPPFLAGS)
 sbx_tunnel_CFLAGS = $(AM_CFLAGS) -pthread
 sbx_tunnel_LDADD = $(LIBTUNNEL) $(NET_LIBS) $(LIBSSH2_LIBS) $(OPENSSL_LIBS) \
 	-lpthread
+if LIBSSH2_CHACHA
+sbx_tunnel_SOURCES += tunnel/chachapoly.c tunnel/chachapoly.h
+endif
