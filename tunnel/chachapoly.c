@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include <libssh2.h>
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
