@@ -361,6 +361,7 @@ api_new(const struct api_options *o)
 	a->o = *o;
 	a->started_us = loop_clock_us();
 	a->active_ms = loop_now_ms(o->loop);
+	work_lane_init(&a->closing, o->work, WORK_THREADS);
 	a->httpd = httpd_new(o->loop, &options, &handler, a);
 	return a;
 }

@@ -9,6 +9,7 @@
 #include "agent/api.h"
 #include "agent/host.h"
 #include "agent/sandbox.h"
+#include "agent/work.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "net/httpd.h"
@@ -28,6 +29,7 @@ struct api {
 	unsigned busy;
 	struct apitunnel *tunnels;
 	size_t held; /* bytes of bodies in memory, of all calls */
+	struct work_lane closing; /* files whose sandbox is gone */
 };
 
 struct call {

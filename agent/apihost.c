@@ -14,6 +14,7 @@
 #define APIHOST_COUNT_MAX 1024
 #define APIHOST_PROCS_MAX 65536
 #define APIHOST_MEM_MAX   (16U << 20) /* MiB */
+#define APIHOST_FILE_MAX  (1U << 30)  /* MiB */
 
 /* --- create ------------------------------------------------------------ */
 
@@ -67,6 +68,8 @@ apihost_spec(const struct json *root, struct sandbox_spec *s, uint64_t *count,
 				&s->max_procs, why)) != 0 ||
 	    (r = apihost_number(root, "max_mem_mb", 1, APIHOST_MEM_MAX,
 				&s->max_mem_mb, why)) != 0 ||
+	    (r = apihost_number(root, "max_file_mb", 0, APIHOST_FILE_MAX,
+				&s->max_file_mb, why)) != 0 ||
 	    (r = apihost_number(root, "idle_timeout_secs", 0, 1U << 30, &idle,
 				why)) != 0)
 		return r;

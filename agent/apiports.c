@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET ports: what listens in this sandbox. Socket files are looked at at once;
- * to find the processes behind TCP ports is work for a thread.
+ * GET ports: what listens in this sandbox. To look at socket files and to find
+ * the processes behind TCP ports is work for a thread.
  */
 #include "config.h"
 
@@ -16,7 +16,10 @@
 #include "base/mem.h"
 
 struct apiports {
+	struct work_job job;
 	struct call *c; /* NULL: the client has gone */
+	struct sandbox *sb;
+	int result;
 	struct portscan_own own;
 	struct portscan scan;
 };
@@ -65,24 +68,53 @@ apiports_answer(struct call *c, struct portscan *s)
 }
 
 static void
-apiports_job(void *arg)
+apiports_file_cb(uint16_t port, void *arg)
 {
-	struct apiports *x = arg;
+	portscan_add_unix(arg, port);
+}
 
+static void
+apiports_job(struct work_job *j)
+{
+	struct apiports *x = CONTAINER_OF(j, struct apiports, job);
+
+	x->result = sandbox_ports(x->sb, apiports_file_cb, &x->scan);
+	if (x->sb->host != NULL) /* sandboxes of a host may not bind TCP */
+		return;
 	portscan_tcp(&x->scan, &x->own);
 	portscan_pids(&x->scan);
 }
 
 static void
-apiports_done(void *arg)
+apiports_done(struct work_job *j)
 {
-	struct apiports *x = arg;
+	struct apiports *x = CONTAINER_OF(j, struct apiports, job);
+	struct call *c = x->c;
 
-	if (x->c != NULL) {
-		x->c->on_closed = NULL;
-		apiports_answer(x->c, &x->scan);
+	if (c != NULL) {
+		c->on_closed = NULL;
+		if (!j->ran)
+			api_error(c->rq, 503, "busy", "too much is going on");
+		else if (x->result == E_LIMIT)
+			api_error(c->rq, 429, "limit",
+				  "the directory has grown too large; make it "
+				  "anew");
+		else
+			apiports_answer(c, &x->scan);
 	}
 	free(x);
+}
+
+static void
+apiports_late(struct work_job *j)
+{
+	struct apiports *x = CONTAINER_OF(j, struct apiports, job);
+
+	if (x->c == NULL)
+		return;
+	x->c->on_closed = NULL;
+	api_error(x->c->rq, 503, "disk_stalls", "the disk does not answer");
+	x->c = NULL;
 }
 
 static void
@@ -94,32 +126,19 @@ apiports_closed(struct call *c, int err)
 	x->c = NULL;
 }
 
-static void
-apiports_file_cb(uint16_t port, void *arg)
-{
-	portscan_add_unix(arg, port);
-}
-
 void
 api_ports(struct call *c)
 {
 	struct apiports *x = xcalloc(1, sizeof(*x));
-	int r = sandbox_ports(c->sb, apiports_file_cb, &x->scan);
 
-	if (r == E_LIMIT) {
-		api_error(c->rq, 429, "limit",
-			  "the directory has grown too large; make it anew");
-		free(x);
-		return;
-	}
-	if (c->sb->host != NULL) { /* sandboxes of a host may not bind TCP */
-		apiports_answer(c, &x->scan);
-		free(x);
-		return;
-	}
 	x->c = c;
+	x->sb = c->sb;
 	x->own = *c->api->o.own;
+	x->job.fn = apiports_job;
+	x->job.done = apiports_done;
+	x->job.late = apiports_late;
+	x->job.uid = c->sb->uid;
 	c->state = x;
 	c->on_closed = apiports_closed;
-	work_submit(c->api->o.work, apiports_job, apiports_done, x);
+	work_submit(&c->sb->files, &x->job);
 }

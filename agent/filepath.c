@@ -13,12 +13,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/filename.h"
 #include "agent/sandbox.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -40,40 +39,6 @@ struct filepath_how {
 	uint64_t mode;
 	uint64_t resolve;
 };
-
-/* setfsuid takes the file capabilities away with root, and gives them back. A
- * change clears the parent-death signal. */
-void
-filepath_enter_uid(uid_t uid, struct filepath_id *id)
-{
-	id->changed = uid != SANDBOX_NO_UID;
-	id->death = 0;
-	if (!id->changed)
-		return;
-	(void)prctl(PR_GET_PDEATHSIG, &id->death, 0, 0, 0);
-	(void)setfsgid((gid_t)uid);
-	(void)setfsuid(uid);
-}
-
-void
-filepath_enter(const struct sandbox *sb, struct filepath_id *id)
-{
-	filepath_enter_uid(sb->uid, id);
-}
-
-void
-filepath_leave(const struct filepath_id *id)
-{
-	int eno = errno;
-
-	if (!id->changed)
-		return;
-	(void)setfsuid(0);
-	(void)setfsgid(0);
-	if (id->death != 0)
-		(void)prctl(PR_SET_PDEATHSIG, id->death, 0, 0, 0);
-	errno = eno;
-}
 
 /* The path below the home. */
 static const char *
@@ -182,4 +147,49 @@ filepath_parent(const struct sandbox *sb, const char *path, bool make,
 	if (fd >= 0)
 		*name = xstrndup(last.p, last.len);
 	return fd;
+}
+
+/* --- names that are no text --------------------------------------------- */
+
+static bool
+filepath_exists(const struct sandbox *sb, const char *path)
+{
+	int fd = filepath_open(sb, path, O_PATH | O_NOFOLLOW, 0);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0;
+}
+
+/* One part of a path: as it is, unless only what it stands for exists. */
+static void
+filepath_part(const struct sandbox *sb, struct strbuf *b, struct strv part)
+{
+	size_t before = b->len;
+
+	strbuf_addv(b, part);
+	if (!filename_escaped(part) || filepath_exists(sb, b->s))
+		return;
+	b->len = before;
+	filename_unescape(b, part);
+	if (filepath_exists(sb, b->s))
+		return;
+	b->len = before;
+	strbuf_addv(b, part);
+}
+
+char *
+filepath_meant(const struct sandbox *sb, const char *path)
+{
+	struct strv rest = strv_of(path), part;
+	struct strbuf b = {0};
+
+	if (!filename_escaped(rest))
+		return xstrdup(path);
+	while (strv_cut(&rest, '/', &part)) {
+		filepath_part(sb, &b, part);
+		if (rest.p != NULL)
+			strbuf_addc(&b, '/');
+	}
+	return strbuf_take(&b);
 }

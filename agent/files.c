@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static void
 files_fill(struct files_stat *out, const struct stat *sb)
@@ -59,16 +60,13 @@ files_reopen(int handle, uint64_t *size)
 int
 files_open(const struct sandbox *sb, const char *path, int *fd, uint64_t *size)
 {
-	struct filepath_id id;
 	int handle, r;
 
-	filepath_enter(sb, &id);
 	r = handle = filepath_open(sb, path, O_PATH, 0);
 	if (handle >= 0) {
 		r = files_reopen(handle, size);
 		(void)close(handle);
 	}
-	filepath_leave(&id);
 	if (r < 0)
 		return r;
 	*fd = r;
@@ -80,100 +78,108 @@ files_open(const struct sandbox *sb, const char *path, int *fd, uint64_t *size)
 int
 files_stat(const struct sandbox *sb, const char *path, struct files_stat *out)
 {
-	struct filepath_id id;
 	struct stat st;
-	int fd, r = 0;
+	int fd = filepath_open(sb, path, O_PATH | O_NOFOLLOW, 0), r = 0;
 
-	filepath_enter(sb, &id);
-	fd = filepath_open(sb, path, O_PATH | O_NOFOLLOW, 0);
 	if (fd < 0)
-		r = fd;
-	else if (fstat(fd, &st) != 0)
+		return fd;
+	if (fstat(fd, &st) != 0)
 		r = -errno;
-	if (fd >= 0)
-		(void)close(fd);
-	filepath_leave(&id);
-	if (r == 0)
+	else
 		files_fill(out, &st);
+	(void)close(fd);
 	return r;
 }
 
-struct files_names {
-	char **v;
-	size_t n, cap;
-};
+/* All names, one behind the other. */
+static int
+files_list_names(DIR *d, struct files_list *l, struct strbuf *b)
+{
+	struct dirent *e;
+
+	while (errno = 0, (e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (l->n == FILES_LIST_MAX || b->len > FILES_LIST_BYTES)
+			return -EOVERFLOW;
+		strbuf_add(b, e->d_name, strlen(e->d_name) + 1);
+		l->n++;
+	}
+	return -errno;
+}
 
 static int
-files_compare(const void *a, const void *b)
+files_list_compare(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int
-files_names(DIR *d, struct files_names *names)
+static void
+files_list_sort(struct files_list *l, struct strbuf *b)
 {
-	struct dirent *e;
+	char *p;
 
-	while ((e = readdir(d)) != NULL) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		if (names->n == FILES_LIST_MAX)
-			return -EOVERFLOW;
-		if (names->n == names->cap) {
-			names->cap = names->cap != 0 ? 2 * names->cap : 64;
-			names->v = xreallocarray(names->v, names->cap,
-						 sizeof(*names->v));
-		}
-		names->v[names->n++] = xstrdup(e->d_name);
+	l->held = b->len + l->n * sizeof(*l->v);
+	l->names = p = strbuf_take(b);
+	l->v = xcalloc(l->n + 1, sizeof(*l->v));
+	for (size_t i = 0; i < l->n; i++) {
+		l->v[i] = p;
+		p += strlen(p) + 1;
 	}
-	if (names->n > 0)
-		qsort(names->v, names->n, sizeof(*names->v), files_compare);
-	return 0;
-}
-
-static int
-files_list_dir(DIR *d,
-	       void (*fn)(const char *, const struct files_stat *, void *),
-	       void *arg)
-{
-	struct files_names names = {0};
-	struct files_stat fs;
-	struct stat st;
-	int r = files_names(d, &names);
-
-	for (size_t i = 0; i < names.n; i++) {
-		if (r == 0 && fstatat(dirfd(d), names.v[i], &st,
-				      AT_SYMLINK_NOFOLLOW) == 0) {
-			files_fill(&fs, &st);
-			fn(names.v[i], &fs, arg);
-		}
-		free(names.v[i]);
-	}
-	free(names.v);
-	return r;
+	if (l->n > 1)
+		qsort(l->v, l->n, sizeof(*l->v), files_list_compare);
 }
 
 int
-files_list(const struct sandbox *sb, const char *path,
-	   void (*fn)(const char *, const struct files_stat *, void *),
-	   void *arg)
+files_list_open(const struct sandbox *sb, const char *path,
+		struct files_list *l)
 {
-	struct filepath_id id;
+	struct strbuf b = {0};
 	DIR *d = NULL;
-	int fd, r;
+	int r, fd;
 
-	filepath_enter(sb, &id);
+	memset(l, 0, sizeof(*l));
 	r = fd = filepath_open(sb, path, O_RDONLY | O_DIRECTORY, 0);
-	if (fd >= 0 && (d = fdopendir(fd)) == NULL) {
+	l->dirfd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+	if (fd >= 0 && (l->dirfd == -1 || (d = fdopendir(fd)) == NULL)) {
 		r = -errno;
 		(void)close(fd);
 	}
 	if (d != NULL) {
-		r = files_list_dir(d, fn, arg);
+		r = files_list_names(d, l, &b);
 		(void)closedir(d);
 	}
-	filepath_leave(&id);
+	if (r >= 0)
+		files_list_sort(l, &b);
+	else
+		files_list_close(l);
+	strbuf_clear(&b);
 	return r < 0 ? r : 0;
+}
+
+bool
+files_list_next(struct files_list *l, const char **name, struct files_stat *out)
+{
+	struct stat st;
+
+	while (l->at < l->n) {
+		*name = l->v[l->at++];
+		if (fstatat(l->dirfd, *name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+			files_fill(out, &st);
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+files_list_close(struct files_list *l)
+{
+	if (l->v != NULL || l->dirfd > 0)
+		fd_close(&l->dirfd);
+	free(l->v);
+	free(l->names);
+	memset(l, 0, sizeof(*l));
 }
 
 /* --- change ------------------------------------------------------------ */
@@ -181,14 +187,10 @@ files_list(const struct sandbox *sb, const char *path,
 int
 files_mkdir(const struct sandbox *sb, const char *path)
 {
-	struct filepath_id id;
-	int fd;
+	int fd = filepath_mkdirs(sb, path);
 
-	filepath_enter(sb, &id);
-	fd = filepath_mkdirs(sb, path);
 	if (fd >= 0)
 		(void)close(fd);
-	filepath_leave(&id);
 	return fd < 0 ? fd : 0;
 }
 
@@ -209,17 +211,14 @@ int
 files_delete(const struct sandbox *sb, const char *path,
 	     struct files_removal *more)
 {
-	struct filepath_id id;
 	char *name = NULL;
 	int dir, r;
 
-	filepath_enter(sb, &id);
 	r = dir = filepath_parent(sb, path, false, &name);
 	if (dir >= 0)
 		r = files_remove(dir, name);
-	filepath_leave(&id);
 	if (r == FILES_MORE && more != NULL) {
-		*more = (struct files_removal){dir, name, sb->uid, 0};
+		*more = (struct files_removal){dir, name};
 		return r;
 	}
 	if (dir >= 0)
@@ -228,19 +227,20 @@ files_delete(const struct sandbox *sb, const char *path,
 	return r == FILES_MORE ? -ENOTEMPTY : r;
 }
 
-void
-files_delete_run(struct files_removal *m)
+int
+files_delete_rest(struct files_removal *m)
 {
-	struct filepath_id id;
+	int r = rmtree(m->dirfd, m->name) == 0 ? 0 : -EACCES;
 
-	filepath_enter_uid(m->uid, &id);
-	m->result = rmtree(m->dirfd, m->name) == 0 ? 0 : -EACCES;
-	filepath_leave(&id);
+	files_delete_end(m);
+	return r;
 }
 
 void
 files_delete_end(struct files_removal *m)
 {
+	if (m->name == NULL)
+		return;
 	fd_close(&m->dirfd);
 	free(m->name);
 	m->name = NULL;

@@ -5,18 +5,7 @@
 
 #include "agent/files.h"
 
-struct filepath_id {
-	bool changed;
-	int death;
-};
-
-/* Acts as the sandbox's user until leave; nothing may block in between. errno
- * survives leave. */
-void filepath_enter(const struct sandbox *sb, struct filepath_id *id);
-void filepath_enter_uid(uid_t uid, struct filepath_id *id);
-void filepath_leave(const struct filepath_id *id);
-
-/* What follows is called in between. Results are descriptors or -errno. */
+/* Results are descriptors or -errno. */
 
 /* Opens path; flags and mode as for open(2). */
 int filepath_open(const struct sandbox *sb, const char *path, int flags,

@@ -38,6 +38,7 @@
 #define HOST_POLL_MAX_MS 16
 #define HOST_DYING_MS    5000 /* then the uid is left to be found unused */
 #define HOST_READERS_MS  1000 /* for slow readers of a dead command */
+#define HOST_FILES       2    /* file operations of one sandbox at a time */
 
 struct host {
 	struct loop *loop;
@@ -245,6 +246,7 @@ host_new_sandbox(struct host *h, uid_t uid)
 	while (hash_get(h->by_id, strv_of(sb->id)) != NULL);
 	token_hex(sb->token, SANDBOX_TOKEN_HEX / 2);
 	sb->home = xasprintf("%s/%s", h->homes, sb->id);
+	work_lane_init(&sb->files, h->work, HOST_FILES);
 	run_set_init(&sb->runs);
 	sb->runs.place.procs = h->procs;
 	sb->runs.place.base = h->base;
@@ -337,9 +339,9 @@ host_next(struct host *h, struct sandbox *after)
 /* --- end --------------------------------------------------------------- */
 
 static void
-host_remove_job(void *arg)
+host_remove_job(struct work_job *j)
 {
-	struct sandbox *sb = arg;
+	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, removal);
 
 	if (sb->uid != SANDBOX_NO_UID)
 		leftover_ipc(sb->uid);
@@ -350,9 +352,9 @@ host_remove_job(void *arg)
 }
 
 static void
-host_removed_cb(void *arg)
+host_removed_cb(struct work_job *j)
 {
-	struct sandbox *sb = arg;
+	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, removal);
 	struct host *h = sb->host;
 	struct host_waiter *w;
 
@@ -368,6 +370,17 @@ host_removed_cb(void *arg)
 		w->done(w);
 	}
 	host_drop_sandbox(sb);
+}
+
+/* When the last of its file operations is over. */
+static void
+host_remove(struct sandbox *sb)
+{
+	sb->removal.fn = host_remove_job;
+	sb->removal.done = host_removed_cb;
+	sb->removal.uid = WORK_SELF;
+	sb->removal.slow = true;
+	work_lane_close(&sb->files, &sb->removal);
 }
 
 static void
@@ -412,8 +425,7 @@ host_dying(struct sandbox *sb)
 		sb->runs.changed = NULL;
 		timer_stop(&sb->timer);
 		run_set_clear(&sb->runs);
-		work_submit(sb->host->work, host_remove_job, host_removed_cb,
-			    sb);
+		host_remove(sb);
 		return;
 	}
 	host_kill(sb);
@@ -464,6 +476,7 @@ host_delete(struct host *h, struct sandbox *sb, const char *reason,
 	host_unlink(h, sb);
 	h->ending++;
 	sb->state = SANDBOX_DYING;
+	work_lane_close(&sb->files, NULL);
 	sb->dying_ms = loop_now_ms(h->loop);
 	sb->runs.changed = host_runs_changed;
 	sb->runs.arg = sb;

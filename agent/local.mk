@@ -4,6 +4,8 @@
 noinst_LIBRARIES += libagent.a
 LIBAGENT = libagent.a
 libagent_a_SOURCES = \
+	agent/actas.c \
+	agent/actas.h \
 	agent/agentconf.c \
 	agent/agentconf.h \
 	agent/api.c \
@@ -12,12 +14,16 @@ libagent_a_SOURCES = \
 	agent/apienv.c \
 	agent/apiexec.c \
 	agent/apifiles.c \
+	agent/apifiles_int.h \
 	agent/apihost.c \
+	agent/apilist.c \
 	agent/apilogs.c \
 	agent/apiports.c \
 	agent/apiprocs.c \
 	agent/apiproxy.c \
+	agent/apiread.c \
 	agent/apiutil.c \
+	agent/apiwrite.c \
 	agent/baseenv.c \
 	agent/baseenv.h \
 	agent/check.c \
@@ -30,6 +36,8 @@ libagent_a_SOURCES = \
 	agent/events.h \
 	agent/execreq.c \
 	agent/execreq.h \
+	agent/filename.c \
+	agent/filename.h \
 	agent/filepath.c \
 	agent/files.c \
 	agent/files.h \

@@ -38,7 +38,7 @@
 #define MAIN_POLL_MS  5
 #define MAIN_KILL_MS  20 /* between two looks for what must die */
 #define MAIN_FILES    1048576
-#define MAIN_THREADS  4
+#define MAIN_DISK_MS  30000 /* then a disk that does not answer is an error */
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
@@ -311,13 +311,15 @@ main_start(struct agent *a)
 	a->loop = loop_new();
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		loop_on_signal(a->loop, signals[i], main_signal_cb, a);
-	a->work = work_new(a->loop, MAIN_THREADS);
+	a->work = work_new(a->loop, MAIN_DISK_MS);
 	a->procs = proc_env_new(a->loop);
 	if (a->conf.host_mode)
 		main_host(a);
 	else
 		a->root =
 		    sandbox_new_dedicated(a->procs, a->loop, a->conf.proxy_dir);
+	if (a->root != NULL)
+		work_lane_init(&a->root->files, a->work, WORK_THREADS_MAX);
 	a->base.above = a->root != NULL;
 	if (a->root != NULL)
 		a->root->runs.place.base = &a->base;
@@ -365,6 +367,11 @@ main_end(struct agent *a)
 	}
 	api_tunnels_close(a->api);
 	httpd_close_all(api_httpd(a->api));
+	loop_once(a->loop, false);
+	if (!work_drain(a->work, MAIN_CLOSE_MS)) {
+		log_error("agent.stop", "error=\"the disk does not answer\"");
+		exit(1);
+	}
 	loop_once(a->loop, false);
 	api_free(a->api);
 	control_free(a->control);

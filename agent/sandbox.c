@@ -158,6 +158,9 @@ sandbox_confine(struct sandbox *sb, const struct landlock *ll,
 	sandbox_limit(c, RLIMIT_CORE, 0, 0);
 	/* POSIX queues would outlive the sandbox and meet the next one. */
 	sandbox_limit(c, RLIMIT_MSGQUEUE, 0, 0);
+	if (spec->max_file_mb != 0)
+		sandbox_limit(c, RLIMIT_FSIZE, spec->max_file_mb << 20,
+			      spec->max_file_mb << 20);
 	if (ll == NULL || landlock_effective_abi(ll) == 0)
 		return 0;
 	return landlock_ruleset(ll, sb->home_fd, &c->ruleset);
@@ -181,6 +184,7 @@ sandbox_open(struct sandbox *sb, int homes_fd, const struct landlock *ll,
 	sb->runs.place.home_fd = sb->home_fd;
 	sb->runs.place.env = sandbox_env(sb, spec->env);
 	sb->idle_ms = spec->idle_ms;
+	sb->max_file = spec->max_file_mb << 20;
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 
 #include "agent/run.h"
 #include "agent/spawn.h"
+#include "agent/work.h"
 #include "base/defs.h"
 #include "base/str.h"
 #include "net/loop.h"
@@ -29,7 +30,8 @@ struct sandbox_spec {
 	char **env; /* "NAME=value", NULL ends; may be NULL */
 	uint64_t max_procs;
 	uint64_t max_mem_mb;
-	uint64_t idle_ms; /* 0: never */
+	uint64_t max_file_mb; /* 0: no bound */
+	uint64_t idle_ms;     /* 0: never */
 };
 
 enum sandbox_state { SANDBOX_LIVE, SANDBOX_DYING, SANDBOX_REMOVING };
@@ -50,7 +52,10 @@ struct sandbox {
 	struct run_set runs;
 	unsigned busy;     /* requests and tunnels in progress */
 	unsigned removals; /* of directories, under way */
-	size_t held;       /* bytes of their bodies in memory */
+	struct work_lane files;
+	struct work_job removal; /* of its home */
+	uint64_t max_file;       /* bytes; 0: no bound */
+	size_t held;             /* bytes of their bodies in memory */
 	uint64_t idle_ms;
 	uint64_t active_ms; /* loop time of the last activity */
 	struct timer timer; /* idle; then for its end */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/sandbox.h"
@@ -94,19 +95,17 @@ int
 files_upload_begin(const struct sandbox *sb, const char *path, int mode,
 		   int64_t offset, bool parents, struct files_upload *u)
 {
-	struct filepath_id id;
 	int r;
 
 	memset(u, 0, sizeof(*u));
 	u->dirfd = u->fd = -1;
 	u->mode = mode;
 	u->at = offset >= 0 ? (uint64_t)offset : 0;
-	filepath_enter(sb, &id);
+	u->limit = sb->max_file;
 	if (offset >= 0)
 		r = upload_begin_inplace(sb, path, parents, u);
 	else
 		r = upload_begin_new(sb, path, parents, u);
-	filepath_leave(&id);
 	if (r != 0)
 		upload_close(u);
 	else
@@ -114,61 +113,88 @@ files_upload_begin(const struct sandbox *sb, const char *path, int mode,
 	return r;
 }
 
-int
-files_upload_write(const struct sandbox *sb, struct files_upload *u,
-		   const void *p, size_t n)
+/* Takes the n bytes that were written off the front of iov. */
+static void
+upload_advance(struct iovec **iov, int *niov, size_t n)
 {
-	struct filepath_id id;
-	ssize_t k = 0;
-	size_t done = 0;
-
-	filepath_enter(sb, &id); /* quotas are charged to the file's owner */
-	while (done < n && k >= 0) {
-		k = pwrite(u->fd, (const char *)p + done, n - done,
-			   (off_t)(u->at + done));
-		if (k < 0 && errno == EINTR)
-			k = 0;
-		else if (k > 0)
-			done += (size_t)k;
+	while (*niov > 0 && n >= (*iov)->iov_len) {
+		n -= (*iov)->iov_len;
+		(*iov)++;
+		(*niov)--;
 	}
-	filepath_leave(&id);
-	u->at += done;
-	u->written += done;
-	return k < 0 ? -errno : 0;
+	if (*niov > 0) {
+		(*iov)->iov_base = (char *)(*iov)->iov_base + n;
+		(*iov)->iov_len -= n;
+	}
 }
 
 int
-files_upload_end(const struct sandbox *sb, struct files_upload *u)
+files_upload_write(struct files_upload *u, struct iovec *iov, int niov)
 {
-	struct filepath_id id;
+	size_t total = 0;
+	ssize_t k;
+
+	for (int i = 0; i < niov; i++)
+		total += iov[i].iov_len;
+	if (u->limit != 0 && (u->at > u->limit || total > u->limit - u->at))
+		return -EFBIG;
+	upload_advance(&iov, &niov, 0);
+	while (niov > 0) {
+		k = pwritev(u->fd, iov, niov, (off_t)u->at);
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return -errno;
+		upload_advance(&iov, &niov, (size_t)k);
+		u->at += (uint64_t)k;
+		u->written += (uint64_t)k;
+	}
+	return 0;
+}
+
+/* Some file systems say only at the end that there was no room. */
+static int
+upload_commit(struct files_upload *u)
+{
+	int fd = u->fd;
+
+	u->fd = -1;
+	if (close(fd) != 0 && errno != EINTR)
+		return -errno;
+	if (u->name != NULL &&
+	    renameat(u->dirfd, u->temp, u->dirfd, u->name) != 0)
+		return -errno;
+	return 0;
+}
+
+int
+files_upload_end(struct files_upload *u)
+{
+	int mode = u->mode != -1 ? u->mode : u->name != NULL ? 0644 : -1;
 	int r = 0;
 
-	filepath_enter(sb, &id);
-	if (u->name != NULL) {
-		if (fchmod(u->fd, u->mode != -1 ? (mode_t)u->mode : 0644) !=
-			0 ||
-		    renameat(u->dirfd, u->temp, u->dirfd, u->name) != 0) {
-			r = -errno;
-			(void)unlinkat(u->dirfd, u->temp, 0);
-		}
-	} else if (u->mode != -1 && fchmod(u->fd, (mode_t)u->mode) != 0) {
+	if (mode != -1 && fchmod(u->fd, (mode_t)mode) != 0)
 		r = -errno;
-	}
-	filepath_leave(&id);
-	upload_close(u);
+	if (r == 0)
+		r = upload_commit(u);
+	if (r != 0)
+		files_upload_abort(u);
+	else
+		upload_close(u);
 	return r;
 }
 
 void
-files_upload_abort(const struct sandbox *sb, struct files_upload *u)
+files_upload_abort(struct files_upload *u)
 {
-	struct filepath_id id;
-
-	if (!u->open)
-		return;
-	filepath_enter(sb, &id);
-	if (u->name != NULL)
+	if (u->open && u->name != NULL)
 		(void)unlinkat(u->dirfd, u->temp, 0);
-	filepath_leave(&id);
-	upload_close(u);
+	files_upload_close(u);
+}
+
+void
+files_upload_close(struct files_upload *u)
+{
+	if (u->open)
+		upload_close(u);
 }

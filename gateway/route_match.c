@@ -386,8 +386,7 @@ route_match(const struct gw_conf *conf, struct strv host, struct strv path,
 				    path.p[STRV("/health").len] == '?'
 				? ROUTE_HEALTH
 				: ROUTE_NONE;
-	else if (is_segment(path, STRV("/api")) ||
-		 is_segment(path, STRV("/buckets")))
+	else if (is_segment(path, STRV("/api")))
 		out->kind = ROUTE_API;
 	else
 		(void)match_first_segment(conf, path, out);

@@ -13,6 +13,13 @@ tests_unit_test_events_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_events_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_filename
+TESTS += tests/unit/test_filename
+tests_unit_test_filename_SOURCES = tests/unit/test_filename.c
+tests_unit_test_filename_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_filename_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_landlock
 TESTS += tests/unit/test_landlock
 tests_unit_test_landlock_SOURCES = tests/unit/test_landlock.c
@@ -53,4 +60,11 @@ TESTS += tests/unit/test_portscan
 tests_unit_test_portscan_SOURCES = tests/unit/test_portscan.c
 tests_unit_test_portscan_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_portscan_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_work
+TESTS += tests/unit/test_work
+tests_unit_test_work_SOURCES = tests/unit/test_work.c
+tests_unit_test_work_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_work_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files/write: what comes from the client is handed to a thread as it comes.
+ * While one piece is written the next may gather, up to a bound; beyond it the
+ * client waits. A small file is made in one go.
+ */
+#include "config.h"
+
+#include "agent/apifiles_int.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+#include "agent/filename.h"
+#include "base/err.h"
+#include "net/buf.h"
+#include "net/loop.h"
+
+#define APIWRITE_HELD (128U * 1024)
+#define APIWRITE_IOV  64
+
+struct apiwrite {
+	struct fileop op;
+	struct files_upload up;
+	int mode;
+	int64_t offset;
+	bool parents;
+	bool ended; /* nothing more will come */
+	bool last;  /* what is being written is the end of it */
+	struct bufq waiting, writing;
+	struct iovec iov[APIWRITE_IOV];
+	int niov;
+};
+
+/* --- on a thread ------------------------------------------------------- */
+
+static void
+apiwrite_work(struct fileop *op)
+{
+	struct apiwrite *x = (struct apiwrite *)op;
+
+	if (!x->up.open)
+		op->result = files_upload_begin(op->sb, op->meant, x->mode,
+						x->offset, x->parents, &x->up);
+	if (op->result == 0)
+		op->result = files_upload_write(&x->up, x->iov, x->niov);
+	if (op->result == 0 && x->last)
+		op->result = files_upload_end(&x->up);
+	else if (op->result != 0)
+		files_upload_abort(&x->up);
+}
+
+static void
+apiwrite_end(struct fileop *op)
+{
+	struct apiwrite *x = (struct apiwrite *)op;
+
+	if (op->job.uid == op->sb->uid)
+		files_upload_abort(&x->up);
+	else
+		files_upload_close(&x->up);
+}
+
+/* --- on the loop ------------------------------------------------------- */
+
+static void apiwrite_next(struct fileop *op);
+
+static void
+apiwrite_run(struct apiwrite *x)
+{
+	size_t n;
+
+	x->niov = bufq_iovec(&x->waiting, x->iov, APIWRITE_IOV, &n);
+	x->last = x->ended && n == x->waiting.len;
+	bufq_move(&x->writing, &x->waiting, n);
+	fileop_run(&x->op, apiwrite_work, apiwrite_next);
+}
+
+static void
+apiwrite_answer(struct apiwrite *x)
+{
+	struct strbuf b = {0};
+
+	strbuf_adds(&b, "{\"path\":");
+	filename_add_json(&b, (struct strv){x->op.path.s, x->op.path.len});
+	strbuf_addf(&b, ",\"size\":%" PRIu64 "}", x->up.written);
+	api_answer(x->op.c, 200, &b);
+}
+
+static void
+apiwrite_next(struct fileop *op)
+{
+	struct apiwrite *x = (struct apiwrite *)op;
+
+	bufq_clear(&x->writing);
+	if (op->result != 0 || x->last)
+		op->c->on_body = NULL;
+	if (op->result != 0) {
+		fileop_fail(op, op->result);
+	} else if (x->last) {
+		apiwrite_answer(x);
+	} else {
+		if (!x->ended)
+			httpd_body_resume(op->c->rq);
+		if (x->waiting.len > 0 || x->ended)
+			apiwrite_run(x);
+	}
+}
+
+static void
+apiwrite_body(struct call *c, struct bufq *in, bool end)
+{
+	struct apiwrite *x = c->state;
+	size_t room = APIWRITE_HELD - x->waiting.len;
+
+	bufq_move(&x->waiting, in, in->len < room ? in->len : room);
+	x->ended = end && in->len == 0;
+	if (!x->op.busy && (x->waiting.len > 0 || x->ended))
+		apiwrite_run(x);
+}
+
+static void
+apiwrite_clear(struct fileop *op)
+{
+	struct apiwrite *x = (struct apiwrite *)op;
+
+	bufq_clear(&x->waiting);
+	bufq_clear(&x->writing);
+}
+
+/* --- start ------------------------------------------------------------- */
+
+static int
+apiwrite_mode(struct call *c, int *mode)
+{
+	struct strbuf b = {0};
+	unsigned long m;
+	char *end;
+
+	*mode = -1;
+	if (api_query(c, "mode", &b) && b.len > 0) {
+		m = strtoul(b.s, &end, 8);
+		if (*end != '\0' || m > 07777 || b.s[0] < '0' || b.s[0] > '7') {
+			api_error(c->rq, 400, "bad_query",
+				  "mode: an octal mode is wanted");
+			strbuf_clear(&b);
+			return E_INVALID;
+		}
+		*mode = (int)m;
+	}
+	strbuf_clear(&b);
+	return 0;
+}
+
+/* Missing directories are made unless it says no. */
+static bool
+apiwrite_parents(struct call *c)
+{
+	struct strbuf b = {0};
+	bool given = api_query(c, "mkdir", &b) && b.len > 0;
+
+	strbuf_clear(&b);
+	return !given || api_query_flag(c, "mkdir");
+}
+
+/* What would be too large needs not come. */
+static bool
+apiwrite_fits(const struct apiwrite *x)
+{
+	const struct http_head *h = httpd_head(x->op.c->rq);
+	uint64_t limit = x->op.sb->max_file;
+	uint64_t at = x->offset > 0 ? (uint64_t)x->offset : 0;
+
+	return limit == 0 || h->body != BODY_LENGTH ||
+	       (at <= limit && h->content_length <= limit - at);
+}
+
+void
+api_files_write(struct call *c)
+{
+	uint64_t offset = 0;
+	struct apiwrite *x;
+	int mode, given;
+
+	if (apiwrite_mode(c, &mode) != 0 ||
+	    (given = api_query_u64(c, "offset", &offset)) == E_INVALID ||
+	    (x = fileop_new(c, sizeof(*x))) == NULL)
+		return;
+	x->mode = mode;
+	x->offset = given == 0 ? (int64_t)offset : -1;
+	x->parents = apiwrite_parents(c);
+	bufq_init(&x->waiting, loop_bufpool(c->api->o.loop));
+	bufq_init(&x->writing, loop_bufpool(c->api->o.loop));
+	x->op.end = apiwrite_end;
+	x->op.clear = apiwrite_clear;
+	httpd_set_max_body(c->rq, 0);
+	if (!apiwrite_fits(x)) {
+		fileop_fail(&x->op, -EFBIG);
+	} else if (httpd_has_body(c->rq)) {
+		c->on_body = apiwrite_body;
+	} else {
+		x->ended = true;
+		apiwrite_run(x);
+	}
+}
