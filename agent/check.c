@@ -20,7 +20,7 @@
 
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
-#include "agent/uidpool.h"
+#include "agent/ns.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -157,9 +157,33 @@ check_landlock(struct check *c)
 	strbuf_clear(&no);
 }
 
+static void
+check_namespaces(struct check *c, const char *homes)
+{
+	char *why = NULL;
+
+	if (geteuid() != 0)
+		check_add(c, "namespaces", CHECK_NO, "only with root");
+	else if (ns_try(&why) != 0)
+		check_add(c, "namespaces", CHECK_NO,
+			  "not permitted here (%s): sandboxes see each other's "
+			  "processes, and /tmp and /dev/shm are closed to them",
+			  why);
+	else if (ns_hides(homes, "/tmp"))
+		check_add(
+		    c, "namespaces", CHECK_PART,
+		    "processes, mounts, IPC, host name, network; but /tmp "
+		    "is closed to sandboxes, because homes are beneath it");
+	else
+		check_add(c, "namespaces", CHECK_YES,
+			  "processes, mounts (with a /tmp and a /dev/shm of "
+			  "its own), IPC, host name, network");
+	free(why);
+}
+
 /* How many processes have one of our users. */
 static unsigned
-check_uids_used(void)
+check_uids_used(const struct agentconf *conf)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *e;
@@ -171,21 +195,21 @@ check_uids_used(void)
 	while ((e = readdir(d)) != NULL) {
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
 		    fstatat(dirfd(d), e->d_name, &sb, 0) == 0)
-			n += sb.st_uid >= UIDPOOL_FIRST &&
-			     sb.st_uid <= UIDPOOL_LAST;
+			n += sb.st_uid >= conf->uid_first &&
+			     sb.st_uid <= conf->uid_last;
 	}
 	(void)closedir(d);
 	return n;
 }
 
 static void
-check_uids(struct check *c)
+check_uids(struct check *c, const struct agentconf *conf)
 {
-	unsigned n = check_uids_used();
+	unsigned n = check_uids_used(conf);
 
 	check_add(c, "users", n == 0 ? CHECK_YES : CHECK_PART,
 		  "ids %u to %u; %u processes have one of them now",
-		  UIDPOOL_FIRST, UIDPOOL_LAST, n);
+		  (unsigned)conf->uid_first, (unsigned)conf->uid_last, n);
 }
 
 /* The deepest part of path that exists. */
@@ -260,7 +284,8 @@ check_run(struct check *c, const struct agentconf *conf)
 	check_root(c);
 	check_caps(c);
 	check_landlock(c);
-	check_uids(c);
+	check_namespaces(c, conf->homes);
+	check_uids(c, conf);
 	check_homes(c, conf->homes);
 	check_judge(c, conf->best_effort);
 }

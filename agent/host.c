@@ -21,9 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/borrow.h"
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
 #include "agent/leftover.h"
+#include "agent/ns.h"
 #include "agent/rmtree.h"
 #include "agent/uidkill.h"
 #include "agent/uidpool.h"
@@ -46,6 +48,7 @@ struct host {
 	const struct baseenv *base;
 	struct work *work;
 	struct landlock *landlock; /* NULL: not used */
+	struct borrow *borrow;     /* NULL: no namespaces */
 	struct uidpool *uids;      /* NULL: not root */
 	uid_t reaper;
 	char *homes;
@@ -109,6 +112,23 @@ host_take_uids(struct host *h, const struct host_options *o, char **why)
 	return r;
 }
 
+static void
+host_take_namespaces(struct host *h)
+{
+	char *why = NULL;
+
+	if (geteuid() != 0)
+		return;
+	if (ns_try(&why) == 0) {
+		h->borrow = borrow_new();
+		return;
+	}
+	log_warn("host.namespaces",
+		 "reason=\"%s\" note=\"sandboxes see each other's processes\"",
+		 why);
+	free(why);
+}
+
 int
 host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	 const struct host_options *o, struct host **out, char **why)
@@ -132,6 +152,7 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	if (h->uids != NULL && (r = hostcheck_homes(h->homes, why)) != 0)
 		goto fail;
 	leftover_homes(h->homes_fd, h->uids, h->reaper);
+	host_take_namespaces(h);
 	*out = h;
 	return 0;
 fail:
@@ -149,6 +170,7 @@ host_free(struct host *h)
 		uidpool_return(h->uids, h->reaper);
 	uidpool_free(h->uids);
 	landlock_free(h->landlock);
+	borrow_free(h->borrow);
 	hash_free(h->by_id);
 	fd_close(&h->homes_fd);
 	free(h->homes);
@@ -159,6 +181,12 @@ const char *
 host_isolation(const struct host *h)
 {
 	return hostcheck_word(h->uids != NULL, h->landlock != NULL);
+}
+
+bool
+host_namespaces(const struct host *h)
+{
+	return h->borrow != NULL;
 }
 
 int
@@ -227,6 +255,7 @@ host_tell_gone(struct host *h, const struct sandbox *sb, const char *reason)
 /* --- birth ------------------------------------------------------------- */
 
 static void host_timer_cb(void *arg);
+static void host_died_cb(void *arg);
 
 static struct sandbox *
 host_new_sandbox(struct host *h, uid_t uid)
@@ -295,6 +324,14 @@ int
 host_create(struct host *h, const struct sandbox_spec *spec,
 	    struct sandbox **out, char **why)
 {
+	const struct sandbox_means m = {
+	    .loop = h->loop,
+	    .homes = h->homes,
+	    .homes_fd = h->homes_fd,
+	    .landlock = h->landlock,
+	    .borrow = h->borrow,
+	    .died = host_died_cb,
+	};
 	struct sandbox *sb;
 	uid_t uid = SANDBOX_NO_UID;
 	int r;
@@ -305,7 +342,7 @@ host_create(struct host *h, const struct sandbox_spec *spec,
 		return E_FULL;
 	}
 	sb = host_new_sandbox(h, uid);
-	if ((r = sandbox_open(sb, h->homes_fd, h->landlock, spec, why)) != 0) {
+	if ((r = sandbox_open(sb, &m, spec, why)) != 0) {
 		if (rmtree(h->homes_fd, sb->id) != 0) {
 			/* there is none, or the next start clears it */
 		}
@@ -343,7 +380,7 @@ host_remove_job(struct work_job *j)
 {
 	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, removal);
 
-	if (sb->uid != SANDBOX_NO_UID)
+	if (sb->uid != SANDBOX_NO_UID && sb->ns == NULL)
 		leftover_ipc(sb->uid);
 	if (rmtree(sb->host->homes_fd, sb->id) != 0)
 		sb->polls = 0; /* said on the loop */
@@ -388,7 +425,9 @@ host_kill(struct sandbox *sb)
 {
 	int r = 0;
 
-	if (sb->uid != SANDBOX_NO_UID)
+	if (sb->ns != NULL && ns_alive(sb->ns))
+		ns_kill(sb->ns);
+	else if (sb->uid != SANDBOX_NO_UID)
 		r = uidkill(sb->host->reaper, sb->uid, -1, SIGKILL);
 	else
 		for (struct run *x = run_next(&sb->runs, NULL); x != NULL;
@@ -410,6 +449,8 @@ host_dead(struct sandbox *sb)
 			 (long)sb->uid);
 		return true;
 	}
+	if (sb->ns != NULL && ns_alive(sb->ns))
+		return false;
 	if (sb->uid != SANDBOX_NO_UID && uidkill_alive(sb->uid))
 		return false;
 	return sb->runs.nlive == 0 || ms >= HOST_READERS_MS;
@@ -444,6 +485,19 @@ host_runs_changed(struct run_set *s, void *arg)
 	(void)s;
 	if (sb->state == SANDBOX_DYING && sb->runs.nlive == 0)
 		timer_set(&sb->timer, 0);
+}
+
+/* Its process 1 is gone, and so are all others: as was asked for, or because
+ * somebody killed it. */
+static void
+host_died_cb(void *arg)
+{
+	struct sandbox *sb = arg;
+
+	if (sb->state == SANDBOX_DYING)
+		timer_set(&sb->timer, 0);
+	else if (sb->state == SANDBOX_LIVE)
+		host_delete(sb->host, sb, "killed", NULL);
 }
 
 static void

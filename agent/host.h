@@ -40,6 +40,8 @@ void host_free(struct host *h);
 
 /* "full", "uid", "landlock" or "none". */
 const char *host_isolation(const struct host *h);
+/* Have sandboxes namespaces of their own? */
+bool host_namespaces(const struct host *h);
 int host_landlock_abi(const struct host *h);
 size_t host_count(const struct host *h); /* live ones */
 /* True when host_create would give E_FULL. */
@@ -58,7 +60,8 @@ struct host_waiter {
 	void (*done)(struct host_waiter *w);
 };
 /* Ends it: nobody finds it any more, its processes are killed at once, then
- * its home is removed. reason: "deleted", "idle", "exited". w may be NULL. */
+ * its home is removed. reason: "deleted", "idle", "exited",
+ * "killed". w may be NULL. */
 void host_delete(struct host *h, struct sandbox *sb, const char *reason,
 		 struct host_waiter *w);
 /* True while sandboxes exist or end. */

@@ -187,6 +187,12 @@ landlock_allow(int ruleset, int fd, uint64_t allowed)
 		   : E_SYS;
 }
 
+int
+landlock_add(const struct landlock *ll, int ruleset, int fd, bool all)
+{
+	return landlock_allow(ruleset, fd, all ? ll->handled.fs : FS_READ);
+}
+
 static int
 landlock_fill(const struct landlock *ll, int home_fd, int ruleset)
 {

@@ -32,6 +32,11 @@ int landlock_effective_abi(const struct landlock *ll);
 int landlock_ruleset(const struct landlock *ll, int home_fd,
 		     int *ruleset) SBX_MUST_CHECK;
 
+/* Allows that directory too, with all that is beneath it: everything, or only
+ * reading. Only a system call. 0 or E_SYS with errno. */
+int landlock_add(const struct landlock *ll, int ruleset, int fd,
+		 bool all) SBX_MUST_CHECK;
+
 /* Restricts the calling thread; it must have no_new_privs. Only a system call:
  * fit for a child before execve. 0 or -1 with errno. */
 int landlock_enforce(int ruleset);

@@ -10,9 +10,11 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -86,12 +88,23 @@ leftover_sem(uid_t uid)
 	}
 }
 
+/* As that user, because root without CAP_SYS_ADMIN may not. Raw calls: this
+ * thread alone. Nobody can signal it meanwhile: its real and saved uid stay. */
 void
 leftover_ipc(uid_t uid)
 {
+	int death = 0;
+
+	(void)prctl(PR_GET_PDEATHSIG, &death, 0, 0, 0);
+	if (syscall(SYS_setresuid, -1, uid, -1) != 0)
+		return;
 	leftover_shm(uid);
 	leftover_msg(uid);
 	leftover_sem(uid);
+	if (syscall(SYS_setresuid, -1, 0, -1) != 0)
+		log_fatal("leftover", "reason=\"cannot become root again\"");
+	if (death != 0) /* changing the uid clears it */
+		(void)prctl(PR_SET_PDEATHSIG, death, 0, 0, 0);
 }
 
 /* --- homes ------------------------------------------------------------- */

@@ -26,6 +26,8 @@ libagent_a_SOURCES = \
 	agent/apiwrite.c \
 	agent/baseenv.c \
 	agent/baseenv.h \
+	agent/borrow.c \
+	agent/borrow.h \
 	agent/check.c \
 	agent/check.h \
 	agent/control.c \
@@ -50,6 +52,8 @@ libagent_a_SOURCES = \
 	agent/landlock.h \
 	agent/leftover.c \
 	agent/leftover.h \
+	agent/ns.c \
+	agent/ns.h \
 	agent/portscan.c \
 	agent/portscan.h \
 	agent/proc.c \

@@ -346,11 +346,13 @@ main_announce(struct agent *a)
 	char text[ADDR_TEXT_MAX];
 
 	log_info("agent.ready",
-		 "version=%s mode=%s listen=%s isolation=%s landlock_abi=%d",
+		 "version=%s mode=%s listen=%s isolation=%s landlock_abi=%d "
+		 "namespaces=%s",
 		 PACKAGE_VERSION, a->host != NULL ? "host" : "dedicated",
 		 addr_text(&a->conf.listen, text),
 		 a->host != NULL ? host_isolation(a->host) : "none",
-		 a->host != NULL ? host_landlock_abi(a->host) : 0);
+		 a->host != NULL ? host_landlock_abi(a->host) : 0,
+		 a->host != NULL && host_namespaces(a->host) ? "yes" : "no");
 }
 
 static void

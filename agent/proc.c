@@ -119,18 +119,19 @@ proc_link(struct proc *p)
 }
 
 static struct proc *
-proc_new(struct proc_env *e, pid_t pid, int pidfd)
+proc_new(struct proc_env *e, const struct spawn_child *child)
 {
 	struct proc *p = xcalloc(1, sizeof(*p));
 
 	p->magic = PROC_MAGIC;
 	p->env = e;
-	p->pid = pid;
-	p->pidfd = pidfd;
+	p->pid = child->pid;
+	p->inside = child->inside;
+	p->pidfd = child->pidfd;
 	p->started_us = loop_clock_us();
 	task_init(&p->check, proc_check_cb, p);
 	timer_init(&p->deadline, e->loop, proc_deadline_cb, p);
-	(void)event_assign(&p->exit_ev, loop_base(e->loop), pidfd, EV_READ,
+	(void)event_assign(&p->exit_ev, loop_base(e->loop), p->pidfd, EV_READ,
 			   proc_exit_cb, p);
 	(void)event_add(&p->exit_ev, NULL);
 	proc_link(p);
@@ -143,16 +144,16 @@ proc_start(struct proc_env *e, struct spawn_spec *spec,
 	   struct proc **out, struct spawn_error *err)
 {
 	int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
-	int pidfd = -1, r;
+	struct spawn_child child;
 	struct proc *p;
-	pid_t pid;
+	int r;
 
 	if ((r = proc_open_pipes(pipes, o->want_stdin)) != 0)
 		return r;
 	spec->fds[0] = o->want_stdin ? pipes[0][0] : e->devnull;
 	spec->fds[1] = pipes[1][1];
 	spec->fds[2] = pipes[2][1];
-	r = spawn_start(e->spawner, spec, &pid, &pidfd, err);
+	r = spawn_start(e->spawner, spec, &child, err);
 	if (r != 0) {
 		proc_close_pipes(pipes);
 		return r;
@@ -160,7 +161,7 @@ proc_start(struct proc_env *e, struct spawn_spec *spec,
 	fd_close(&pipes[0][0]);
 	fd_close(&pipes[1][1]);
 	fd_close(&pipes[2][1]);
-	p = proc_new(e, pid, pidfd);
+	p = proc_new(e, &child);
 	p->cbs = cbs;
 	p->arg = arg;
 	procio_init(p, pipes[0][1], pipes[1][0], pipes[2][0]);
@@ -309,6 +310,12 @@ pid_t
 proc_pid(const struct proc *p)
 {
 	return p->pid;
+}
+
+pid_t
+proc_inside(const struct proc *p)
+{
+	return p->inside;
 }
 
 bool

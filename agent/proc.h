@@ -65,6 +65,8 @@ int proc_start(struct proc_env *e, struct spawn_spec *spec,
 void proc_free(struct proc *p);
 
 pid_t proc_pid(const struct proc *p);
+/* Its number among the sandbox's own processes. */
+pid_t proc_inside(const struct proc *p);
 bool proc_running(const struct proc *p); /* its end was not seen yet */
 /* To its process group; E_NOTFOUND when it has ended. */
 int proc_signal(struct proc *p, int sig) SBX_MUST_CHECK;

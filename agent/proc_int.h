@@ -34,6 +34,7 @@ struct proc_pipe {
 struct proc {
 	uint32_t magic;
 	pid_t pid;
+	pid_t inside;
 	int pidfd;
 	struct proc_env *env;
 	struct proc *next;

@@ -33,6 +33,7 @@ struct run {
 	bool ended;
 	bool released; /* a foreground one without its starter */
 	pid_t pid;
+	pid_t inside; /* what the sandbox's processes know it by */
 	struct proc *proc;
 	struct proc_exit exit;
 	struct ring *ring;
@@ -459,6 +460,7 @@ run_start(struct run_set *s, const struct run_spec *spec,
 		return err;
 	}
 	r->pid = proc_pid(r->proc);
+	r->inside = proc_inside(r->proc);
 	r->cbs = cbs;
 	r->arg = arg;
 	run_link(s, r);
@@ -505,7 +507,7 @@ run_find(struct run_set *s, struct strv id)
 	if (strv_parse_u64(id, INT32_MAX, true, &pid) != 0)
 		pid = 0;
 	for (struct run *r = s->last; r != NULL; r = r->prev) {
-		if ((pid != 0 && r->pid == (pid_t)pid) ||
+		if ((pid != 0 && r->inside == (pid_t)pid) ||
 		    strv_eq(strv_of(r->id), id))
 			return r;
 	}
@@ -558,7 +560,7 @@ run_id(const struct run *r)
 pid_t
 run_pid(const struct run *r)
 {
-	return r->pid;
+	return r->inside;
 }
 
 const char *

@@ -106,7 +106,7 @@ void run_remove(struct run *r);
 int run_signal(struct run *r, int sig) SBX_MUST_CHECK;
 
 const char *run_id(const struct run *r); /* "p-1" */
-pid_t run_pid(const struct run *r);
+pid_t run_pid(const struct run *r);      /* as the sandbox's processes see it */
 const char *run_cmd(const struct run *r);
 const char *run_tag(const struct run *r);     /* NULL: none */
 uint64_t run_started_ms(const struct run *r); /* Unix time */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/landlock.h"
+#include "agent/ns.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -166,18 +167,48 @@ sandbox_confine(struct sandbox *sb, const struct landlock *ll,
 	return landlock_ruleset(ll, sb->home_fd, &c->ruleset);
 }
 
-int
-sandbox_open(struct sandbox *sb, int homes_fd, const struct landlock *ll,
-	     const struct sandbox_spec *spec, char **why)
+static int
+sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
+		const struct sandbox_spec *spec, char **why)
 {
+	const struct ns_spec ns = {
+	    .home = sb->home,
+	    .homes = m->homes,
+	    .ll = m->landlock,
+	    .ruleset = sb->confine.ruleset,
+	    .shm_bytes = spec->max_mem_mb << 19, /* half of it */
+	    .ended = m->died,
+	    .arg = sb,
+	};
 	int r;
 
-	if ((r = sandbox_make_home(sb, homes_fd)) != 0) {
+	if (m->borrow == NULL)
+		return 0;
+	if ((r = ns_new(m->loop, m->borrow, &ns, &sb->ns, why)) != 0)
+		return r;
+	sb->confine.ns = sb->ns;
+	sb->confine.home = sb->home;
+	return 0;
+}
+
+int
+sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
+	     const struct sandbox_spec *spec, char **why)
+{
+	char *detail = NULL;
+	int r;
+
+	if ((r = sandbox_make_home(sb, m->homes_fd)) != 0) {
 		*why = xasprintf("cannot make a home: %s", strerror(errno));
 		return r;
 	}
-	if ((r = sandbox_confine(sb, ll, spec)) != 0) {
+	if ((r = sandbox_confine(sb, m->landlock, spec)) != 0) {
 		*why = xasprintf("Landlock: %s", strerror(errno));
+		return r;
+	}
+	if ((r = sandbox_enclose(sb, m, spec, &detail)) != 0) {
+		*why = xasprintf("namespaces: %s", detail);
+		free(detail);
 		return r;
 	}
 	sb->runs.place.confine = &sb->confine;
@@ -192,6 +223,9 @@ void
 sandbox_drop(struct sandbox *sb)
 {
 	run_set_clear(&sb->runs);
+	ns_free(sb->ns);
+	sb->ns = NULL;
+	sb->confine.ns = NULL;
 	fd_close(&sb->confine.ruleset);
 	fd_close(&sb->home_fd);
 	sandbox_env_free(sb->runs.place.env);

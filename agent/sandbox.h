@@ -18,8 +18,10 @@
 #include "base/str.h"
 #include "net/loop.h"
 
+struct borrow;
 struct host;
 struct landlock;
+struct ns;
 
 #define SANDBOX_ID_LEN    12
 #define SANDBOX_TOKEN_HEX 64 /* 256 bits */
@@ -49,6 +51,7 @@ struct sandbox {
 	int home_fd;         /* O_PATH; -1 */
 	char *proxy_dir;     /* dedicated mode: of socket files; NULL: none */
 	struct spawn_confine confine;
+	struct ns *ns; /* NULL: none of its own */
 	struct run_set runs;
 	unsigned busy;     /* requests and tunnels in progress */
 	unsigned removals; /* of directories, under way */
@@ -66,9 +69,19 @@ struct sandbox {
 	struct sandbox *next, *prev;
 };
 
-/* Makes the home (beneath homes_fd, as uid's) and all that commands need. The
- * rest of sb is set: id, uid, home. ll NULL: no Landlock. */
-int sandbox_open(struct sandbox *sb, int homes_fd, const struct landlock *ll,
+/* What sandboxes are made with and in. */
+struct sandbox_means {
+	struct loop *loop;
+	const char *homes;
+	int homes_fd;
+	const struct landlock *landlock; /* NULL: none */
+	struct borrow *borrow;           /* NULL: no namespaces */
+	void (*died)(void *sb);          /* all its processes are gone */
+};
+
+/* Makes the home (as uid's) and all that commands need. The rest of sb is set:
+ * id, uid, home. */
+int sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 		 const struct sandbox_spec *spec, char **why) SBX_MUST_CHECK;
 /* Closes and frees what it holds; the struct itself goes when nobody is in it
  * any more (sandbox_leave). The home stays. */

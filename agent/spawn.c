@@ -1,15 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Starting programs. The child runs on a stack of its own in our memory, and we
- * wait for the end of a pipe that the kernel closes when the child has left
- * that memory (by execve or by its end). This is vfork with one difference: the
- * wait has a deadline. Between setresuid and execve the child has the sandbox's
- * uid, so the sandbox's other processes can stop it; with vfork that would stop
- * the whole agent.
- *
- * Both of us use the same thread-local errno meanwhile. So we, who wait, make
- * only system calls that do not fail.
- */
+/* Starting programs, in children that borrow our memory until execve. */
 #include "config.h"
 
 #include "agent/spawn.h"
@@ -17,62 +7,45 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/borrow.h"
 #include "agent/landlock.h"
+#include "agent/ns.h"
 #include "base/err.h"
 #include "base/fdio.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 
-#define SPAWN_STACK   (128 * 1024)
-#define SPAWN_WAIT_MS 1000
-#define SPAWN_LOOK_MS 5
+struct spawner {
+	struct borrow *borrow;
+	int pid_ns; /* our own, to come back to; -1: not there */
+};
 
-#ifndef CLONE_PIDFD
-#define CLONE_PIDFD 0x00001000
-#endif
-#ifndef P_PIDFD
-#define P_PIDFD 3
-#endif
-
-/* The memory that a child borrows; given up (never freed) when one got stuck
- * in it. */
-struct spawn_area {
+/* What the child is given, and what it says. */
+struct spawn_job {
 	const struct spawn_spec *spec;
 	char *const *paths; /* candidates for argv[0] */
+	pid_t inside;
 	struct spawn_error err;
-	char stack[];
 };
-
-struct spawner {
-	struct spawn_area *area;
-};
-
-static struct spawn_area *
-spawn_area_new(void)
-{
-	void *p = mmap(NULL, SPAWN_STACK, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
 
 struct spawner *
 spawner_new(void)
 {
-	return xcalloc(1, sizeof(struct spawner));
+	struct spawner *s = xcalloc(1, sizeof(*s));
+
+	s->borrow = borrow_new();
+	s->pid_ns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+	return s;
 }
 
 void
@@ -80,27 +53,23 @@ spawner_free(struct spawner *s)
 {
 	if (s == NULL)
 		return;
-	if (s->area != NULL)
-		(void)munmap(s->area, SPAWN_STACK);
+	borrow_free(s->borrow);
+	fd_close(&s->pid_ns);
 	free(s);
 }
 
 /* --- in the child ------------------------------------------------------ */
 
-/* The address sanitizer knows nothing of this stack, and would put its house
- * in order (with mmap, under the limits set here) before each _exit. */
-#define SPAWN_CHILD __attribute__((no_sanitize("address")))
-
-SPAWN_CHILD static void SBX_NORETURN
-child_fail(struct spawn_area *a, const char *step)
+BORROW_CHILD static void SBX_NORETURN
+child_fail(struct spawn_job *a, const char *step)
 {
 	a->err.eno = errno;
 	a->err.step = step;
 	_exit(127);
 }
 
-SPAWN_CHILD static void
-child_fds(struct spawn_area *a)
+BORROW_CHILD static void
+child_fds(struct spawn_job *a)
 {
 	for (int i = 0; i < 3; i++) {
 		if (dup2(a->spec->fds[i], i) == -1)
@@ -110,7 +79,7 @@ child_fds(struct spawn_area *a)
 
 /* Handlers of ours must not run here: they would write to the agent's memory,
  * at the order of whoever may signal this uid. */
-SPAWN_CHILD static void
+BORROW_CHILD static void
 child_signals(void)
 {
 	static const int ours[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGCHLD,
@@ -123,9 +92,17 @@ child_signals(void)
 		(void)sigaction(ours[i], &sa, NULL);
 }
 
+/* Among the sandbox's other processes; the pid namespace was ours to choose. */
+BORROW_CHILD static void
+child_enter(struct spawn_job *a, const struct spawn_confine *c)
+{
+	if (c->ns != NULL && setns(ns_fd(c->ns), ns_flags(c->ns)) != 0)
+		child_fail(a, "setns");
+}
+
 /* Raw calls: the library's would change every thread of the agent. */
-SPAWN_CHILD static void
-child_identity(struct spawn_area *a, const struct spawn_confine *c)
+BORROW_CHILD static void
+child_identity(struct spawn_job *a, const struct spawn_confine *c)
 {
 	for (unsigned i = 0; i < c->nlimits; i++) {
 		if (setrlimit(c->limits[i].resource, &c->limits[i].limit) != 0)
@@ -141,8 +118,8 @@ child_identity(struct spawn_area *a, const struct spawn_confine *c)
 		child_fail(a, "setresuid");
 }
 
-SPAWN_CHILD static void
-child_confine(struct spawn_area *a, const struct spawn_confine *c)
+BORROW_CHILD static void
+child_confine(struct spawn_job *a, const struct spawn_confine *c)
 {
 	/* After setresuid, which clears it: no sandbox outlives its agent. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -152,20 +129,25 @@ child_confine(struct spawn_area *a, const struct spawn_confine *c)
 		child_fail(a, "landlock");
 }
 
-SPAWN_CHILD static void
-child_cwd(struct spawn_area *a)
+BORROW_CHILD static void
+child_cwd(struct spawn_job *a)
 {
 	const struct spawn_spec *spec = a->spec;
 
-	if (spec->home_fd != -1 && fchdir(spec->home_fd) != 0)
+	/* Through a handle of ours it would be outside the sandbox's mounts. */
+	if (spec->confine != NULL && spec->confine->ns != NULL) {
+		if (chdir(spec->confine->home) != 0)
+			child_fail(a, "chdir");
+	} else if (spec->home_fd != -1 && fchdir(spec->home_fd) != 0) {
 		child_fail(a, "chdir");
+	}
 	if (spec->cwd != NULL && chdir(spec->cwd) != 0)
 		child_fail(a, "chdir");
 }
 
 /* As execvp: the first that can be run, and permission trumps absence. */
-SPAWN_CHILD static void
-child_exec(struct spawn_area *a)
+BORROW_CHILD static void
+child_exec(struct spawn_job *a)
 {
 	int eno = ENOENT;
 
@@ -180,18 +162,21 @@ child_exec(struct spawn_area *a)
 	child_fail(a, "execve");
 }
 
-SPAWN_CHILD static int
+BORROW_CHILD static int
 child_main(void *arg)
 {
-	struct spawn_area *a = arg;
+	struct spawn_job *a = arg;
 	sigset_t none;
 
 	child_signals();
 	if (setsid() == -1)
 		child_fail(a, "setsid");
+	a->inside = (pid_t)syscall(SYS_getpid);
 	child_fds(a);
-	if (a->spec->confine != NULL)
+	if (a->spec->confine != NULL) {
+		child_enter(a, a->spec->confine);
 		child_identity(a, a->spec->confine);
+	}
 	child_cwd(a);
 	if (a->spec->confine != NULL)
 		child_confine(a, a->spec->confine);
@@ -254,58 +239,15 @@ spawn_paths_free(char **v)
 	free(v);
 }
 
-/* What is of the sandbox's uid already can stop it. */
-static bool
-spawn_is_stopped(pid_t pid)
-{
-	siginfo_t si = {0};
-
-	return syscall(SYS_waitid, P_PID, pid, &si,
-		       WSTOPPED | WNOHANG | WNOWAIT, NULL) == 0 &&
-	       si.si_pid == pid;
-}
-
-/* Waits until the child has left our memory, and so closed the pipe; false when
- * it did not in time, or was stopped. */
-static bool
-spawn_wait(int fd, pid_t pid)
-{
-	struct pollfd p = {.fd = fd};
-
-	for (int ms = 0; ms < SPAWN_WAIT_MS; ms += SPAWN_LOOK_MS) {
-		/* Not kept: the kernel writes what is left of it. */
-		struct timespec ts = {.tv_nsec = SPAWN_LOOK_MS * 1000000};
-
-		if (syscall(SYS_ppoll, &p, 1, &ts, NULL, 0) > 0)
-			return true;
-		if (spawn_is_stopped(pid))
-			return false;
-	}
-	return false;
-}
-
+/* Children are put into that namespace from now on; NULL: into ours. */
 static int
-spawn_clone(struct spawn_area *a, int *pidfd, pid_t *pid)
+spawn_pid_ns(struct spawner *s, const struct ns *ns)
 {
-	const int flags = CLONE_VM | CLONE_PIDFD | SIGCHLD;
-	char *top = (char *)a + SPAWN_STACK;
-	sigset_t all, old;
-	int gone[2], eno = 0;
-
-	if (pipe2(gone, O_CLOEXEC) != 0)
-		return E_SYS;
-	(void)sigfillset(&all);
-	(void)sigprocmask(SIG_BLOCK, &all, &old);
-	*pid = clone(child_main, top, flags, a, pidfd);
-	if (*pid == -1)
-		eno = errno;
-	(void)close(gone[1]);
-	if (*pid != -1 && !spawn_wait(gone[0], *pid))
-		eno = ETIMEDOUT;
-	(void)close(gone[0]);
-	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	errno = eno;
-	return eno == 0 ? 0 : eno == ETIMEDOUT ? E_TIMEOUT : E_SYS;
+	if (setns(ns != NULL ? ns_fd(ns) : s->pid_ns, CLONE_NEWPID) == 0)
+		return 0;
+	if (ns == NULL)
+		log_fatal("spawn", "reason=\"cannot leave a namespace\"");
+	return E_SYS;
 }
 
 static void
@@ -315,40 +257,47 @@ spawn_reap(pid_t pid)
 		;
 }
 
-int
-spawn_start(struct spawner *s, const struct spawn_spec *spec, pid_t *pid,
-	    int *pidfd, struct spawn_error *err)
+static int
+spawn_child(struct spawner *s, struct spawn_job *j, struct spawn_child *out)
 {
-	struct spawn_area *a = s->area;
+	const struct spawn_confine *c = j->spec->confine;
+	const struct ns *ns = c != NULL ? c->ns : NULL;
+	int r, eno;
+
+	if (ns != NULL && (r = spawn_pid_ns(s, ns)) != 0)
+		return r;
+	r = borrow_start(s->borrow, 0, child_main, j, &out->pid, &out->pidfd);
+	eno = errno;
+	if (ns != NULL)
+		(void)spawn_pid_ns(s, NULL);
+	errno = eno;
+	return r;
+}
+
+int
+spawn_start(struct spawner *s, const struct spawn_spec *spec,
+	    struct spawn_child *out, struct spawn_error *err)
+{
+	struct spawn_child child = {-1, -1, -1};
+	struct spawn_job j = {.spec = spec};
 	char **paths;
-	int r, fd = -1, eno;
-	pid_t child = -1;
+	int r, eno;
 
 	assert(spec->fds[0] > 2 && spec->fds[1] > 2 && spec->fds[2] > 2);
-	if (a == NULL && (s->area = a = spawn_area_new()) == NULL)
-		return E_SYS;
-	paths = spawn_paths(spec);
-	a->spec = spec;
-	a->paths = paths;
-	a->err.eno = 0;
-	r = spawn_clone(a, &fd, &child);
+	j.paths = paths = spawn_paths(spec);
+	r = spawn_child(s, &j, &child);
 	eno = errno;
 	spawn_paths_free(paths);
-	if (r == E_TIMEOUT) {
-		(void)kill(child, SIGKILL);
-		s->area = NULL;
-	} else if (r == 0 && a->err.eno != 0) {
-		*err = a->err;
+	if (r == 0 && j.err.step != NULL) {
+		*err = j.err;
+		spawn_reap(child.pid);
+		fd_close(&child.pidfd);
 		r = E_INVALID;
 	}
-	if (r != 0) {
-		if (r != E_SYS)
-			spawn_reap(child);
-		fd_close(&fd);
-		errno = eno;
+	errno = eno;
+	if (r != 0)
 		return r;
-	}
-	*pid = child;
-	*pidfd = fd;
+	child.inside = j.inside;
+	*out = child;
 	return 0;
 }

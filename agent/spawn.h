@@ -13,6 +13,7 @@
 
 #include "base/defs.h"
 
+struct ns;
 struct spawner;
 
 #define SPAWN_LIMITS_MAX 8
@@ -21,7 +22,9 @@ struct spawner;
 struct spawn_confine {
 	uid_t uid; /* (uid_t)-1: stays as it is, and so do the groups */
 	gid_t gid;
-	int ruleset; /* Landlock; -1: none */
+	const struct ns *ns; /* NULL: those of the agent */
+	const char *home;    /* where cwd starts in ns */
+	int ruleset;         /* Landlock; -1: none */
 	struct {
 		int resource;
 		struct rlimit limit;
@@ -33,7 +36,7 @@ struct spawn_spec {
 	char *const *argv; /* argv[0] without a slash is looked for in the
 			    * PATH of envp */
 	char *const *envp;
-	int home_fd;     /* where cwd starts; -1: the agent's own */
+	int home_fd;     /* where cwd starts without ns; -1: the agent's own */
 	const char *cwd; /* NULL: home_fd itself */
 	int fds[3];      /* become 0, 1, 2; each 3 or above */
 	const struct spawn_confine *confine; /* NULL: none */
@@ -48,12 +51,18 @@ struct spawn_error {
 struct spawner *spawner_new(void);
 void spawner_free(struct spawner *s);
 
+struct spawn_child {
+	pid_t pid;    /* to be reaped by the caller, through pidfd */
+	pid_t inside; /* the same, as the sandbox's processes see it */
+	int pidfd;    /* the caller's */
+};
+
 /* Starts it as the leader of a new session, and returns when it has become
- * the program. *pid must be reaped by the caller, through *pidfd, which is
- * the caller's. E_INVALID: *err says what failed; there is no child. E_SYS:
+ * the program. E_INVALID: *err says what failed; there is no child. E_SYS:
  * no process could be made (errno). E_TIMEOUT: the child was stopped by
  * somebody before execve, and has been killed. */
-int spawn_start(struct spawner *s, const struct spawn_spec *spec, pid_t *pid,
-		int *pidfd, struct spawn_error *err) SBX_MUST_CHECK;
+int spawn_start(struct spawner *s, const struct spawn_spec *spec,
+		struct spawn_child *out,
+		struct spawn_error *err) SBX_MUST_CHECK;
 
 #endif

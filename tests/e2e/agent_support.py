@@ -31,7 +31,8 @@ class Connection(http.client.HTTPConnection):
 class Agent:
     """with Agent(tmp) as a: a.post("/v1/sandboxes")"""
 
-    def __init__(self, tmp, host=True, token=TOKEN, wait=True, **env):
+    def __init__(self, tmp, host=True, token=TOKEN, wait=True, prefix=(),
+                 **env):
         self.dir = tmp
         self.socket = tmp / "agent.sock"
         self.control = tmp / "control.sock"
@@ -49,7 +50,7 @@ class Agent:
         vars_.update({k: str(v) for k, v in env.items()})
         with open(self.log, "wb") as log:
             self.proc = subprocess.Popen(
-                [str(paths.AGENT)], env=paths.child_env(vars_), stderr=log,
+                [*prefix, str(paths.AGENT)], env=paths.child_env(vars_), stderr=log,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         if wait:
             try:
@@ -132,18 +133,28 @@ class Agent:
     def fds(self):
         return len(os.listdir(f"/proc/{self.proc.pid}/fd"))
 
-    def children(self):
-        """(pid, state) of all its children, zombies too."""
+    def children(self, comm=None):
+        """(pid, state) of all its children, zombies too, but for those that
+        hold a sandbox's namespaces; or of those with that name."""
         out = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
-                    state, ppid = f.read().rsplit(")", 1)[1].split()[:2]
+                    head, tail = f.read().rsplit(")", 1)
             except OSError:
                 continue
-            if int(ppid) == self.proc.pid:
+            name = head.split("(", 1)[1]
+            state, ppid = tail.split()[:2]
+            if int(ppid) == self.proc.pid and (
+                    name == comm if comm else name != "sbx-init"):
                 out.append((int(pid), state))
         return out
+
+
+# In front of the agent: root without the capability that namespaces need, as
+# most containers have it.
+NO_NAMESPACES = ("setpriv", "--bounding-set", "-sys_admin",
+                 "--inh-caps", "-sys_admin")
 
 
 def events(data):

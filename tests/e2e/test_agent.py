@@ -181,7 +181,7 @@ def test_grandchild_does_not_delay(sandbox):
     got = sandbox.exec("sleep 1000 & echo $!")
     assert time.monotonic() - start < 1 * paths.SLOW
     # Nor does the end of the command end it.
-    assert int(got.out) in processes_of(sandbox.uid)
+    assert sandbox.exec(f"kill -0 {got.out}").code == 0
 
 
 @root
@@ -413,13 +413,14 @@ def test_walls(agent, sandbox):
     other.exec("echo secret > f; chmod 777 . f")
     mine = sandbox.exec(f"""
         cat {other.home}/f; ls {other.home}; ls {agent.homes}; ls /root;
-        touch /tmp/x; touch {agent.homes}/x; touch /var/tmp/x; ls /tmp
+        touch /tmp/x; touch {agent.homes}/x; ls /tmp
         cat /proc/{agent.proc.pid}/environ; kill -0 {agent.proc.pid}
-        echo x > /etc/passwd; mkdir /dev/shm/x; echo x > /proc/sys/kernel/x
+        echo x > /etc/passwd; echo x > /proc/sys/kernel/panic
         cat /etc/shadow; ls /; ls /home; ls /var
     """)
     assert mine.out == "", mine.out
-    assert mine.err.count("denied") + mine.err.count("not permitted") >= 16
+    assert sum(mine.err.count(why) for why in (
+        "denied", "not permitted", "No such")) >= 15, mine.err
     assert not os.path.exists("/tmp/x")
     p = other.start("exec sleep 1000")
     assert sandbox.exec(f"kill -9 {p['pid']}").code != 0
