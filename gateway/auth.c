@@ -29,6 +29,7 @@ struct auth {
 	struct route_table *routes;
 	struct hub *hub; /* NULL: none */
 	bool has_operator;
+	const char *operator_name;
 	uint8_t operator_hash[TOKEN_HASH_LEN];
 	uint8_t nothing[TOKEN_HASH_LEN]; /* random: equals no hash */
 };
@@ -42,6 +43,8 @@ auth_new(struct loop *l, const struct gw_conf *conf, struct route_table *routes)
 
 	a->loop = l;
 	a->routes = routes;
+	a->operator_name =
+	    conf->operator_name != NULL ? conf->operator_name : "operator";
 	token_random(a->nothing, sizeof(a->nothing));
 	if (op != NULL && *op != '\0') {
 		a->has_operator = true;
@@ -147,6 +150,14 @@ name_it(struct decision *d, enum auth_kind kind, const char *name)
 	(void)snprintf(d->who.name, sizeof(d->who.name), "%.19s", name);
 }
 
+static enum auth_verdict
+be_operator(const struct auth *a, struct decision *d)
+{
+	name_it(d, AUTH_OPERATOR, a->operator_name);
+	d->who.user = d->who.namespaces = a->operator_name;
+	return AUTH_OK;
+}
+
 /* By X-Sandbox-Token. Both comparisons are always made. */
 static enum auth_verdict
 decide_token(struct auth *a, const struct auth_req *q, struct decision *d)
@@ -161,14 +172,12 @@ decide_token(struct auth *a, const struct auth_req *q, struct decision *d)
 	is_operator = token_equal_raw(a->operator_hash, hash, sizeof(hash));
 	is_own = token_equal_raw(want, hash, sizeof(hash));
 	d->who.by_token = true;
-	if (is_operator && a->has_operator) {
-		name_it(d, AUTH_OPERATOR, "operator");
-		return AUTH_OK;
-	}
 	if (is_own && want != a->nothing && q->need == AUTH_NEED_SANDBOX) {
 		name_it(d, AUTH_SANDBOX, "sandbox");
 		return AUTH_OK;
 	}
+	if (is_operator && a->has_operator)
+		return be_operator(a, d);
 	return AUTH_REFUSED;
 }
 
@@ -190,14 +199,18 @@ decide_bearer(const struct route_bearer *b, const struct auth_req *q,
 	const char *ns = namespace_of(d->sb);
 
 	name_it(d, AUTH_USER, b->name);
+	d->who.user = b->name;
+	d->who.namespaces = b->ns;
 	if (strcmp(b->role, "admin") == 0) {
 		d->who.kind = AUTH_ADMIN;
 		return AUTH_OK;
 	}
-	if (q->need == AUTH_NEED_OPERATOR || ns == NULL ||
-	    strcmp(ns, b->ns) != 0)
+	if (q->need == AUTH_NEED_OPERATOR ||
+	    (q->need == AUTH_NEED_SANDBOX &&
+	     (ns == NULL || !route_ns_has(b->ns, ns))))
 		return AUTH_FORBIDDEN;
 	if (strcmp(b->role, "readonly") == 0) {
+		d->who.readonly = true;
 		d->cacheable = false; /* the next one may be writing */
 		return q->writes ? AUTH_FORBIDDEN : AUTH_OK;
 	}
@@ -209,20 +222,20 @@ decide_hub_user(const struct hub_user *u, const struct auth_req *q,
 		struct decision *d)
 {
 	const char *ns = namespace_of(d->sb);
-	unsigned i;
 
 	name_it(d, AUTH_USER, u->name);
+	d->who.user = u->name;
+	d->who.namespaces = u->namespaces;
 	d->expires_ms = u->expires_ms;
+	if (q->need == AUTH_NEED_USER)
+		return AUTH_OK;
 	if (q->need == AUTH_NEED_OPERATOR || ns == NULL)
 		return AUTH_FORBIDDEN;
-	for (i = 0; i < u->nns; i++) {
-		if (strcmp(ns, u->ns[i]) == 0)
-			return AUTH_OK;
-	}
-	return AUTH_FORBIDDEN;
+	return route_ns_has(u->namespaces, ns) ? AUTH_OK : AUTH_FORBIDDEN;
 }
 
-/* By Authorization: Bearer. */
+/* By Authorization: Bearer. The operator's token will do as one, so that a
+ * client that knows no other field can be the operator. */
 static enum auth_verdict
 decide_user(struct auth *a, const struct auth_req *q, struct decision *d)
 {
@@ -231,6 +244,9 @@ decide_user(struct auth *a, const struct auth_req *q, struct decision *d)
 	const struct hub_user *u = NULL;
 
 	tls_sha256(q->bearer.p, q->bearer.len, hash);
+	if (token_equal_raw(a->operator_hash, hash, sizeof(hash)) &&
+	    a->has_operator)
+		return be_operator(a, d);
 	if ((b = route_bearer(a->routes, hash)) != NULL)
 		return decide_bearer(b, q, d);
 	if (a->hub == NULL)
@@ -279,7 +295,8 @@ auth_check(struct auth *a, struct auth_cache *cache, const struct auth_req *q,
 		return v;
 	*who = d.who;
 	*sb = d.sb;
-	if (d.cacheable)
+	/* The cache has no room for a user's namespaces. */
+	if (d.cacheable && q->need != AUTH_NEED_USER)
 		remember(a, cache, q, &d.who, d.sb, d.expires_ms);
 	return AUTH_OK;
 }

@@ -33,7 +33,7 @@ struct route_table;
 enum auth_kind {
 	AUTH_NOBODY,
 	AUTH_SANDBOX,  /* the sandbox's own token */
-	AUTH_USER,     /* of the sandbox's namespace */
+	AUTH_USER,     /* of the sandbox's namespace; somebody */
 	AUTH_ADMIN,    /* a user whose role opens everything */
 	AUTH_OPERATOR, /* the operator's token */
 };
@@ -42,12 +42,18 @@ struct auth_who {
 	enum auth_kind kind;
 	bool by_token; /* by X-Sandbox-Token, not by Authorization */
 	char name[20]; /* for the log, cut */
+	/* Only for AUTH_NEED_USER, and good until the table or the hub's
+	 * answers change: the whole name, its namespaces (comma-separated, the
+	 * default one first), and whether it may read only. */
+	const char *user, *namespaces;
+	bool readonly;
 };
 
 /* What a request wants to open. */
 enum auth_need {
-	AUTH_NEED_SANDBOX, /* the sandbox `id` */
-	AUTH_NEED_OPERATOR /* the whole: operator or admin */
+	AUTH_NEED_SANDBOX,  /* the sandbox `id` */
+	AUTH_NEED_OPERATOR, /* the whole: operator or admin */
+	AUTH_NEED_USER      /* to be somebody */
 };
 
 struct auth_req {

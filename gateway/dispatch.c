@@ -87,7 +87,7 @@ dispatch_need(struct exchange *ex)
 	q->id = m->id;
 	q->need = AUTH_NEED_SANDBOX;
 	if (m->kind == ROUTE_API)
-		q->need = AUTH_NEED_OPERATOR;
+		q->need = AUTH_NEED_USER;
 	else if (m->kind == ROUTE_AGENT &&
 		 (is_whole_list(m->tail) ||
 		  (m->id.len == 0 && default_with_agent(t) == NULL)))
@@ -214,6 +214,51 @@ go_port(struct exchange *ex)
 	proxy_start(ex);
 }
 
+/* --- the control plane ------------------------------------------------- */
+
+bool
+dispatch_public(const struct exchange *ex)
+{
+	static const char *const open[] = {
+	    "/api/agent-harnesses",
+	    "/buckets/huggingface/sbx-server/resolve/sbx-server"};
+	const struct http_head *h = httpd_head(ex->rq);
+	struct strv path, rest = http1_path(h);
+
+	if (ex->m.kind != ROUTE_API ||
+	    (h->method != M_GET && h->method != M_HEAD))
+		return false;
+	(void)strv_cut(&rest, '?', &path);
+	for (size_t i = 0; i < ARRAY_LEN(open); i++)
+		if (strv_eq(path, strv_of(open[i])))
+			return true;
+	return false;
+}
+
+static struct strv
+keep_text(struct exchange *ex, const char *s)
+{
+	size_t n = s != NULL ? strlen(s) : 0;
+	char *p;
+
+	if (n == 0)
+		return STRV_NULL;
+	p = httpd_alloc(ex->rq, n);
+	memcpy(p, s, n);
+	return (struct strv){p, n};
+}
+
+static void
+go_api(struct exchange *ex)
+{
+	ex->to_api = true;
+	ex->agent_http = ex->path->api;
+	ex->target = http1_path(httpd_head(ex->rq));
+	ex->user = keep_text(ex, ex->who.user);
+	ex->namespaces = keep_text(ex, ex->who.namespaces);
+	proxy_start(ex);
+}
+
 /* --- authorised -------------------------------------------------------- */
 
 /* A page whose relative links would go wrong without the slash. */
@@ -273,7 +318,7 @@ dispatch_go(struct exchange *ex, struct route_sandbox *sb)
 		return;
 	}
 	if (ex->m.kind == ROUTE_API)
-		exchange_fail(ex, GE_NO_ROUTE, NULL);
+		go_api(ex);
 	else if (ex->m.kind == ROUTE_AGENT)
 		go_agent(ex);
 	else if (ex->m.no_slash && !ex->m.keep_prefix &&

@@ -396,6 +396,8 @@ request_cb(struct httpd_req *rq, void *arg)
 	} else if (!dispatch_need(ex)) {
 		exchange_fail(ex, GE_BAD_REQUEST,
 			      "the path names another sandbox");
+	} else if (dispatch_public(ex)) {
+		dispatch_go(ex, NULL);
 	} else {
 		auth_read(h, &ex->want);
 		if (!ex->trusted)
@@ -448,6 +450,7 @@ exchange_httpd_new(struct worker *w)
 				  .max_body = conf->limits.body};
 
 	p->w = w;
+	p->api = xasprintf("unix:%s/api.sock", conf->state_dir);
 	token_hex(p->id_prefix, 6);
 	parts->path = p;
 	parts->pool = httpc_pool_new(worker_loop(w), &po);
@@ -472,6 +475,7 @@ exchange_httpd_free(struct worker *w, struct httpd *s)
 	httpc_pool_free(parts->pool);
 	limits_free(parts->limits);
 	accesslog_free(parts->access_log);
+	free(((struct path *)parts->path)->api);
 	free(parts->path);
 	memset(parts, 0, sizeof(*parts));
 }

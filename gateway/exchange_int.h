@@ -41,6 +41,7 @@ struct path {
 	uint64_t seq;
 	struct tunnel *tunnels;
 	size_t excess; /* connections that no limit allows, see door.c */
+	char *api;     /* the control plane's address */
 };
 
 /* In a connection's scratch memory. */
@@ -65,9 +66,11 @@ struct exchange {
 	struct route_sandbox *sb;  /* held; NULL: none is meant */
 	struct route_agent *agent; /* whose HTTP is meant; NULL: a port */
 	const char *agent_http;
-	const char *agent_token; /* what it wants, NULL: nothing */
-	struct strv target;      /* for the inner server */
-	bool trusted;            /* the peer's forwarding fields are kept */
+	const char *agent_token;      /* what it wants, NULL: nothing */
+	struct strv target;           /* for the inner server */
+	bool to_api;                  /* that is the control plane */
+	struct strv user, namespaces; /* said to it; empty: nobody */
+	bool trusted; /* the peer's forwarding fields are kept */
 	bool asked_hub;
 
 	struct worker_wait *sync;
@@ -110,6 +113,8 @@ void exchange_entry(struct exchange *ex, struct access_entry *e, char *peer);
 bool dispatch_need(struct exchange *ex);
 /* Whether it takes more than the right to read. */
 bool dispatch_writes(const struct exchange *ex);
+/* True for the few routes of the control plane that need no credential. */
+bool dispatch_public(const struct exchange *ex);
 /* That is open (sb NULL: it is not in the table): sends the request on. */
 void dispatch_go(struct exchange *ex, struct route_sandbox *sb);
 

@@ -151,6 +151,32 @@ put_prefix(struct http_writer *w, const struct forwarded *f)
 		http1_put_parts(w, STRV("X-Forwarded-Prefix"), part, 2);
 }
 
+/* What a trusted peer said of one of these, if it is something plain. */
+static struct strv
+told(const struct forwarded *f, enum http_hdr id)
+{
+	struct strv v = f->trusted ? http1_get(f->head, id) : STRV_NULL;
+
+	if (id == H_X_FORWARDED_PROTO)
+		return strv_eq(v, STRV("http")) || strv_eq(v, STRV("https"))
+			   ? v
+			   : STRV_NULL;
+	return v.len > 0 && http1_host_ok(v) ? v : STRV_NULL;
+}
+
+void
+forwarded_origin(const struct forwarded *f, struct strv out[3])
+{
+	struct strv proto = told(f, H_X_FORWARDED_PROTO);
+	struct strv host = told(f, H_X_FORWARDED_HOST);
+
+	out[0] = proto.len > 0 ? proto
+		 : f->https    ? STRV("https")
+			       : STRV("http");
+	out[1] = STRV("://");
+	out[2] = host.len > 0 ? host : f->host;
+}
+
 void
 forwarded_put(struct http_writer *w, const struct forwarded *f)
 {

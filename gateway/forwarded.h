@@ -31,6 +31,10 @@ bool forwarded_owns(enum http_hdr id);
 size_t forwarded_room(const struct forwarded *f);
 void forwarded_put(struct http_writer *w, const struct forwarded *f);
 
+/* "https", "://", "host:port": as the client reached us, by what a trusted peer
+ * says where it does. */
+void forwarded_origin(const struct forwarded *f, struct strv out[3]);
+
 bool forwarded_trusts(const struct addr_net *nets, size_t n,
 		      const struct addr *peer);
 /* A request id that somebody sent: 1-128 of [A-Za-z0-9._:+/=-], else empty. */

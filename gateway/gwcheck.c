@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/token.h"
 #include "gateway/gwconf_sec.h"
+#include "gateway/names.h"
 #include "gateway/route.h"
 
 static const char *
@@ -171,6 +172,10 @@ check_auth(struct gw_conf *c, char **msg)
 	at.key = "hub_ca";
 	if (c->hub_ca != NULL && access(c->hub_ca, R_OK) != 0)
 		return gwconf_bad(c, msg, &at, "%s cannot be read", c->hub_ca);
+	at.key = "operator_name";
+	if (c->operator_name != NULL && !names_ok(strv_of(c->operator_name)))
+		return gwconf_bad(c, msg, &at,
+				  "must be 1-64 of a-z A-Z 0-9 - _ . @");
 	at.key = "operator_token_file";
 	if (c->operator_token != NULL &&
 	    !token_plausible(strv_of(c->operator_token), 1024))

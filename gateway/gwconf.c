@@ -395,6 +395,7 @@ fill_rest(struct gw_conf *c, char **msg)
 	c->token_file = dup_or_null(au->token_file);
 	c->hub = dup_or_null(au->hub);
 	c->hub_ca = dup_or_null(au->hub_ca);
+	c->operator_name = dup_or_null(au->operator_name);
 	c->hub_ttl_ms = au->hub_ttl_ms;
 	c->hub_negative_ttl_ms = au->hub_negative_ttl_ms;
 	c->agent = ag->enabled;
@@ -511,6 +512,7 @@ gwconf_free(struct gw_conf *c)
 	free(c->token_file);
 	free(c->hub);
 	free(c->hub_ca);
+	free(c->operator_name);
 	free(c->agent_path);
 	free(c->agent_ns);
 	free(c->agent_homes);

@@ -103,6 +103,7 @@ struct gw_conf {
 	size_t nsandboxes;
 
 	char *operator_token; /* secret: opens everything */
+	char *operator_name;  /* who that is for the API; NULL: operator */
 	char *token_file;     /* user tokens, hashed */
 	char *hub;            /* origin whose /api/whoami-v2 verifies */
 	char *hub_ca;

@@ -32,7 +32,7 @@ struct sec_sandbox {
 };
 
 struct sec_auth {
-	char *operator_token_file, *token_file, *hub, *hub_ca;
+	char *operator_token_file, *operator_name, *token_file, *hub, *hub_ca;
 	uint64_t hub_ttl_ms, hub_negative_ttl_ms;
 };
 

@@ -147,6 +147,7 @@ dump_auth(const struct gw_conf *c, struct strbuf *b)
 
 	strbuf_adds(b, "\n[auth]\n");
 	put(b, "operator_token_file", s->operator_token_file);
+	put(b, "operator_name", c->operator_name);
 	put(b, "token_file", c->token_file);
 	put(b, "hub", c->hub);
 	put(b, "hub_ca", c->hub_ca);

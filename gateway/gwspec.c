@@ -118,6 +118,8 @@ static const struct conf_key keys[] = {
 
 	A(operator_token_file, "operator_token_file", CONF_STRING, NULL, 0, 0,
 	  "file with the operator's secret, which opens everything"),
+	A(operator_name, "operator_name", CONF_STRING, NULL, 0, 0,
+	  "name and namespace of the operator in the API (operator)"),
 	A(token_file, "token_file", CONF_STRING, NULL, 0, 0,
 	  "hashes of user tokens, see sbx-gateway token (STATE_DIR/tokens)"),
 	A(hub, "hub", CONF_STRING, NULL, 0, 0,

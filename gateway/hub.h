@@ -24,6 +24,7 @@ struct loop;
 #define HUB_ASKING_MAX  64   /* requests under way */
 #define HUB_ASKING_EACH 16   /* of them, for one client address */
 #define HUB_NS_MAX      64   /* namespaces of one user */
+#define HUB_NAME_MAX    128
 
 enum hub_state {
 	HUB_UNKNOWN, /* to be asked */
@@ -35,8 +36,7 @@ enum hub_state {
 
 struct hub_user {
 	char *name;
-	char *ns[HUB_NS_MAX]; /* its name and its organisations */
-	unsigned nns;
+	char *namespaces;    /* comma-separated: its name, its organisations */
 	uint64_t expires_ms; /* loop_now_ms() */
 };
 

@@ -4,6 +4,7 @@
 
 #include "gateway/hub.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,42 +15,56 @@
 void
 hub_user_clear(struct hub_user *u)
 {
-	unsigned i;
-
 	free(u->name);
-	for (i = 0; i < u->nns; i++)
-		free(u->ns[i]);
+	free(u->namespaces);
 	memset(u, 0, sizeof(*u));
 }
 
-static void
-add_ns(struct hub_user *u, const char *name)
+/* Names of the Hub are plain words; anything else could be taken for more than
+ * one where names stand in a row. */
+static bool
+is_name(const char *name)
 {
-	if (name != NULL && *name != '\0' && strlen(name) <= 128 &&
-	    u->nns < HUB_NS_MAX)
-		u->ns[u->nns++] = xstrdup(name);
+	size_t n = name != NULL ? strlen(name) : 0;
+
+	if (n == 0 || n > HUB_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		char c = name[i];
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
+		    !(c >= '0' && c <= '9') && memchr("-_.@", c, 4) == NULL)
+			return false;
+	}
+	return true;
 }
 
 int
 hub_parse(struct strv body, struct hub_user *out)
 {
 	const struct json *root, *it = NULL;
+	struct strbuf list = {0};
 	struct json_doc *d;
 	const char *name;
+	unsigned n = 1;
 
 	if (json_parse(body, &d, NULL) != 0)
 		return E_INVALID;
 	root = json_root(d);
 	name = json_string(json_get(root, "name"));
-	if (name == NULL || *name == '\0' || strlen(name) > 128) {
+	if (!is_name(name)) {
 		json_doc_free(d);
 		return E_INVALID;
 	}
 	memset(out, 0, sizeof(*out));
 	out->name = xstrdup(name);
-	add_ns(out, name);
-	while (json_each(json_get(root, "orgs"), &it, NULL))
-		add_ns(out, json_string(json_get(it, "name")));
+	strbuf_adds(&list, name);
+	while (json_each(json_get(root, "orgs"), &it, NULL)) {
+		name = json_string(json_get(it, "name"));
+		if (is_name(name) && n++ < HUB_NS_MAX)
+			strbuf_addf(&list, ",%s", name);
+	}
+	out->namespaces = strbuf_take(&list);
 	json_doc_free(d);
 	return 0;
 }

@@ -9,6 +9,14 @@ libgateway_a_SOURCES = \
 	gateway/admin.h \
 	gateway/agentctl.c \
 	gateway/agentctl.h \
+	gateway/api.c \
+	gateway/api.h \
+	gateway/api_int.h \
+	gateway/apibase.c \
+	gateway/apibase.h \
+	gateway/apijson.c \
+	gateway/apiwho.c \
+	gateway/apiwho.h \
 	gateway/auth.c \
 	gateway/auth.h \
 	gateway/broker.c \
@@ -59,6 +67,8 @@ libgateway_a_SOURCES = \
 	gateway/limits.h \
 	gateway/master.c \
 	gateway/master.h \
+	gateway/names.c \
+	gateway/names.h \
 	gateway/notify.c \
 	gateway/notify.h \
 	gateway/options.c \

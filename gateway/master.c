@@ -23,6 +23,8 @@
 #include "base/mem.h"
 #include "gateway/admin.h"
 #include "gateway/agentctl.h"
+#include "gateway/api.h"
+#include "gateway/apibase.h"
 #include "gateway/broker.h"
 #include "gateway/certs.h"
 #include "gateway/cores.h"
@@ -60,6 +62,7 @@ struct master {
 	struct broker *broker;
 	struct agentctl *agent;
 	struct admin *admin;
+	struct api *api;
 	struct watch *cert_watch, *token_watch;
 	struct tls_ticket_keys tickets;
 	struct timer ticket_timer, end_timer;
@@ -499,6 +502,8 @@ make_parts(struct master *m)
 	co.tickets = &m->tickets;
 	m->crew = ao.crew = crew_new(&co);
 	m->admin = admin_new(&ao);
+	m->api = api_new(m->loop);
+	apibase_add(m->api);
 	m->cert_watch = watch_new(m->loop, certs_changed_cb, m);
 	m->token_watch = watch_new(m->loop, tokens_changed_cb, m);
 	timer_init(&m->ticket_timer, m->loop, tickets_cb, m);
@@ -520,6 +525,7 @@ static void
 free_parts(struct master *m)
 {
 	admin_free(m->admin); /* its questions to the crew end with it */
+	api_free(m->api);
 	crew_free(m->crew);
 	agentctl_free(m->agent);
 	watch_free(m->cert_watch);
@@ -534,6 +540,16 @@ free_parts(struct master *m)
 	fd_close(&m->lock);
 }
 
+static int
+listen_api(struct master *m, const struct gw_conf *conf, char **msg)
+{
+	char *path = xasprintf("%s/api.sock", conf->state_dir);
+	int r = api_listen(m->api, path, m->user.uid, msg);
+
+	free(path);
+	return r;
+}
+
 /* Until the first configuration is in force a failure ends the program. */
 static int
 begin(struct master *m, struct gw_conf *conf)
@@ -542,7 +558,7 @@ begin(struct master *m, struct gw_conf *conf)
 
 	if (prepare_log(conf, &msg) != 0 ||
 	    state_lock(conf, &m->lock, &msg) != 0 ||
-	    enter(m, conf, &msg) != 0) {
+	    listen_api(m, conf, &msg) != 0 || enter(m, conf, &msg) != 0) {
 		log_error("gateway.start", "error: %s", msg);
 		free(msg);
 		gwconf_free(conf);

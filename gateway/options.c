@@ -279,6 +279,9 @@ put_sidecar(const struct options *o, struct gw_conf *c, char **msg)
 				 err_text(r));
 		return r;
 	}
+	/* Whoever started it has one secret, and is its operator. */
+	if (c->operator_token == NULL && s->token != NULL)
+		c->operator_token = xstrdup(s->token);
 	return put_ports(o, s, msg);
 }
 

@@ -94,10 +94,14 @@ is_disguised(struct strv name)
 	       id == H_CONTENT_LENGTH || id == H_TRANSFER_ENCODING;
 }
 
+/* "X-Sbx-" and whatever: said by us, or to us. */
 static bool
 is_ours(struct strv name)
 {
-	return (name.len == 10 && strv_eq_nocase(name, STRV("X-Sbx-Wait"))) ||
+	return (name.len > 6 && (name.p[0] == 'X' || name.p[0] == 'x') &&
+		(name.p[1] == '-' || name.p[1] == '_') &&
+		strv_eq_nocase((struct strv){name.p + 2, 3}, STRV("sbx")) &&
+		(name.p[5] == '-' || name.p[5] == '_')) ||
 	       is_disguised(name);
 }
 
@@ -174,6 +178,26 @@ put_agent_token(const struct exchange *ex, struct http_writer *w)
 		http1_put(w, STRV("X-Sandbox-Token"), strv_of(ex->agent_token));
 }
 
+/* Who asks, for the control plane, and by which origin it was reached. */
+static void
+put_identity(const struct exchange *ex, const struct forwarded *f,
+	     struct http_writer *w)
+{
+	struct strv origin[3], role;
+
+	forwarded_origin(f, origin);
+	http1_put_parts(w, STRV("X-Sbx-Origin"), origin, 3);
+	if (ex->user.len == 0)
+		return;
+	role = ex->who.kind == AUTH_OPERATOR ? STRV("operator")
+	       : ex->who.kind == AUTH_ADMIN  ? STRV("admin")
+	       : ex->who.readonly            ? STRV("readonly")
+					     : STRV("user");
+	http1_put(w, STRV("X-Sbx-User"), ex->user);
+	http1_put(w, STRV("X-Sbx-Namespaces"), ex->namespaces);
+	http1_put(w, STRV("X-Sbx-Role"), role);
+}
+
 void
 proxy_put_request(struct exchange *ex, const struct http_head *h,
 		  struct http_writer *w)
@@ -191,7 +215,9 @@ proxy_put_request(struct exchange *ex, const struct http_head *h,
 	put_host(ex, w);
 	put_request_fields(ex, h, w);
 	forwarded_put(w, &f);
-	if (exchange_to_agent(ex))
+	if (ex->to_api)
+		put_identity(ex, &f, w);
+	else if (exchange_to_agent(ex))
 		put_agent_token(ex, w);
 }
 
@@ -199,7 +225,8 @@ size_t
 proxy_request_room(const struct exchange *ex, const struct http_head *h)
 {
 	return h->len + ex->target.len + ex->m.prefix.len + 1024 +
-	       2 * exchange_host(ex).len + ex->id.len;
+	       3 * exchange_host(ex).len + ex->id.len + ex->user.len +
+	       ex->namespaces.len;
 }
 
 /* --- the response ------------------------------------------------------ */

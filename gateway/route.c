@@ -180,6 +180,17 @@ route_release(struct route_sandbox *s)
 		sandbox_free(s);
 }
 
+bool
+route_ns_has(const char *list, const char *ns)
+{
+	struct strv rest = strv_of(list), one;
+
+	while (strv_cut(&rest, ',', &one))
+		if (one.len > 0 && strv_eq(one, strv_of(ns)))
+			return true;
+	return false;
+}
+
 const struct route_bearer *
 route_bearer(const struct route_table *t, const uint8_t hash[TOKEN_HASH_LEN])
 {

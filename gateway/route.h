@@ -59,7 +59,7 @@ struct route_sandbox {
 struct route_bearer {
 	uint8_t hash[TOKEN_HASH_LEN];
 	char *name;
-	char *ns;
+	char *ns;   /* comma-separated, the default one first */
 	char *role; /* "user", "admin", "readonly" */
 };
 
@@ -78,6 +78,8 @@ struct route_sandbox *route_lookup(struct route_table *t, struct strv id);
  * the table drops it. */
 void route_hold(struct route_sandbox *s);
 void route_release(struct route_sandbox *s);
+/* Whether a comma-separated list of namespaces has that one. */
+bool route_ns_has(const char *list, const char *ns);
 const struct route_bearer *route_bearer(const struct route_table *t,
 					const uint8_t hash[TOKEN_HASH_LEN]);
 struct route_agent *route_agent(struct route_table *t, struct strv name);
@@ -100,7 +102,7 @@ void route_dump(struct route_table *t, void (*emit)(struct strv msg, void *arg),
 enum route_kind {
 	ROUTE_NONE,   /* not ours: 404 route */
 	ROUTE_HEALTH, /* GET /health */
-	ROUTE_API,    /* /api/...: the control plane */
+	ROUTE_API,    /* /api/..., /buckets/...: the control plane */
 	ROUTE_PORT,   /* a server in a sandbox */
 	ROUTE_AGENT,  /* other /v1/...: the sandbox's agent */
 	ROUTE_BAD     /* names a port or id that cannot be: 400 */

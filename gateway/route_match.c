@@ -386,7 +386,8 @@ route_match(const struct gw_conf *conf, struct strv host, struct strv path,
 				    path.p[STRV("/health").len] == '?'
 				? ROUTE_HEALTH
 				: ROUTE_NONE;
-	else if (is_segment(path, STRV("/api")))
+	else if (is_segment(path, STRV("/api")) ||
+		 is_segment(path, STRV("/buckets")))
 		out->kind = ROUTE_API;
 	else
 		(void)match_first_segment(conf, path, out);

@@ -36,7 +36,7 @@ fail(char *msg)
 static int
 usage(void)
 {
-	fputs("usage: sbx-gateway token add NAME [--namespace N] "
+	fputs("usage: sbx-gateway token add NAME [--namespace A,B] "
 	      "[--role user|admin|readonly]\n"
 	      "       sbx-gateway token list\n"
 	      "       sbx-gateway token revoke NAME\n"

@@ -20,31 +20,16 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/token.h"
+#include "gateway/names.h"
 #include "net/tlsctx.h"
 
 #define FILE_MAX     (4u << 20)
 #define SECRET_CHARS 34 /* of 36: 175 bits */
 
 static const char header[] =
-    "# User tokens of sbx-gateway: sha256 name namespace role created\n"
+    "# User tokens of sbx-gateway: sha256 name namespace(,namespace) role "
+    "created\n"
     "# Edited by `sbx-gateway token add|revoke NAME`.\n";
-
-/* What may stand as a word in this file and in a table message. */
-static bool
-name_ok(struct strv v)
-{
-	if (v.len == 0 || v.len > TOKEN_NAME_MAX)
-		return false;
-	for (size_t i = 0; i < v.len; i++) {
-		char c = v.p[i];
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
-		    !(c >= '0' && c <= '9') &&
-		    (i == 0 || strchr("-_.@", c) == NULL))
-			return false;
-	}
-	return true;
-}
 
 static bool
 role_ok(struct strv v)
@@ -73,8 +58,8 @@ parse_row(struct strv line, struct token_row *row)
 		n++;
 	if (n != 5 || strv_cut(&line, ' ', &extra))
 		return E_INVALID;
-	if (token_hex_decode(w[0], raw, sizeof(raw)) != 0 || !name_ok(w[1]) ||
-	    !name_ok(w[2]) || !role_ok(w[3]) ||
+	if (token_hex_decode(w[0], raw, sizeof(raw)) != 0 || !names_ok(w[1]) ||
+	    !names_list_ok(w[2], TOKEN_NS_MAX) || !role_ok(w[3]) ||
 	    strv_parse_u64(w[4], INT64_MAX, true, &row->created) != 0)
 		return E_INVALID;
 	token_hex_encode(row->hash, raw, sizeof(raw));
@@ -208,10 +193,12 @@ tokens_add(const char *path, const char *name, const char *ns, const char *role,
 	char *secret;
 	int fd, r;
 
-	if (!name_ok(strv_of(name)) || !name_ok(strv_of(ns)) ||
+	if (!names_ok(strv_of(name)) ||
+	    !names_list_ok(strv_of(ns), TOKEN_NS_MAX) ||
 	    !role_ok(strv_of(role))) {
-		*msg = xstrdup("a name is 1-64 of a-z A-Z 0-9 - _ . @, a role "
-			       "is user, admin or readonly");
+		*msg = xstrdup("a name is 1-64 of a-z A-Z 0-9 - _ . @, "
+			       "namespaces are such names with commas between "
+			       "them, a role is user, admin or readonly");
 		return E_INVALID;
 	}
 	if ((r = lock(path, &fd, msg)) != 0)

@@ -11,14 +11,16 @@
 #include <stdint.h>
 
 #include "base/defs.h"
+#include "gateway/names.h"
 
 #define TOKENS_MAX     10000
-#define TOKEN_NAME_MAX 64
+#define TOKEN_NAME_MAX NAMES_MAX
+#define TOKEN_NS_MAX   255 /* bytes of a list of namespaces */
 
 struct token_row {
 	char hash[2 * 32 + 1]; /* hex, lower case */
 	char name[TOKEN_NAME_MAX + 1];
-	char ns[TOKEN_NAME_MAX + 1];
+	char ns[TOKEN_NS_MAX + 1]; /* comma-separated, the default first */
 	char role[16];
 	uint64_t created; /* unix time */
 };

@@ -25,6 +25,26 @@ AC_DEFUN([SBX_LIB_LIBSSH2], [
   ])
   PKG_CHECK_MODULES([LIBSSH2], [libssh2 >= 1.10])
   libssh2_used="`$PKG_CONFIG --modversion libssh2` (${libssh2_dir:-system})"
+  SBX_LIBSSH2_CHACHA
   AS_IF([$PKG_CONFIG --exists "libssh2 < 1.11"],
     [libssh2_used="$libssh2_used: no AEAD ciphers, no -etm MACs, no rsa-sha2 (tools/build-libssh2.sh builds 1.11.1)"])
+])
+
+dnl SBX_LIBSSH2_CHACHA: whether tunnel/chachapoly.c can stand in for libssh2's
+dnl cipher of that name: exactly the version it was written for, linked
+dnl statically.
+AC_DEFUN([SBX_LIBSSH2_CHACHA], [
+  libssh2_chacha=no
+  AS_IF([$PKG_CONFIG --exists "libssh2 = 1.11.1"], [
+    sbx_save_LIBS="$LIBS"
+    LIBS="$LIBSSH2_LIBS -lcrypto $LIBS"
+    AC_MSG_CHECKING([whether libssh2's chacha20 can be replaced])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([int chachapoly_crypt(void);],
+      [return chachapoly_crypt();])], [libssh2_chacha=yes])
+    AC_MSG_RESULT([$libssh2_chacha])
+    LIBS="$sbx_save_LIBS"
+  ])
+  AM_CONDITIONAL([LIBSSH2_CHACHA], [test "x$libssh2_chacha" = xyes])
+  AS_IF([test "x$libssh2_chacha" = xyes],
+    [libssh2_used="$libssh2_used, chacha20-poly1305 by OpenSSL"])
 ])

@@ -22,6 +22,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "tunnel/expand.h"
 #include "tunnel/options.h"
 #include "tunnel/passphrase.h"
 
@@ -105,7 +106,7 @@ static void
 auth_add(struct auth *a, const struct options *o, const char *name, bool named,
 	 struct strbuf *warn)
 {
-	char *path = options_expand(o, name), *pem = NULL, *pass = NULL;
+	char *path = expand_path(o, name), *pem = NULL, *pass = NULL;
 	size_t len;
 	int r;
 
@@ -157,7 +158,7 @@ auth_load(const struct options *o, struct strbuf *warn)
 		sock = getenv("SSH_AUTH_SOCK");
 	if (sock != NULL && *sock != '\0' && strcmp(sock, "none") != 0 &&
 	    !o->identities_only)
-		a->agent = options_expand(o, sock);
+		a->agent = expand_path(o, sock);
 	return a;
 }
 

@@ -25,6 +25,7 @@ chan_new(struct session *s)
 	struct chan *c = xcalloc(1, sizeof(*c));
 
 	c->s = s;
+	c->fd = -1;
 	TAILQ_INSERT_TAIL(&s->chans, c, all);
 	s->nchans++;
 	return c;
@@ -45,12 +46,14 @@ chan_drop(struct chan *c)
 {
 	struct session *s = c->s;
 
-	if (c->state == CHAN_QUEUED)
+	if (c->state == CHAN_QUEUED) {
 		TAILQ_REMOVE(&s->opening, c, link);
-	else if (c->state == CHAN_CLOSING)
+		s->nopening--;
+	} else if (c->state == CHAN_CLOSING) {
 		TAILQ_REMOVE(&s->closing, c, link);
-	else if (c->writing)
+	} else if (c->writing) {
 		TAILQ_REMOVE(&s->writing, c, link);
+	}
 	c->writing = false;
 	c->state = CHAN_DEAD;
 	TAILQ_REMOVE(&s->chans, c, all);
@@ -108,6 +111,7 @@ chan_abort(struct chan *c)
 {
 	/* What ends short must not look whole: a reset, unless the far side
 	 * had ended. */
+	fd_close(&c->fd);
 	if (c->st != NULL && c->eof_seen)
 		stream_finish(c->st, CHAN_LINGER_MS);
 	else if (c->st != NULL)
@@ -294,13 +298,8 @@ chan_stream_error(struct stream *st, int err, void *arg)
 
 	(void)st;
 	(void)err;
-	if (c->state == CHAN_OPEN) {
+	if (c->state == CHAN_OPEN)
 		chan_finish(c);
-	} else if (c->state == CHAN_QUEUED) {
-		/* libssh2 may be in the middle of opening it: let it */
-		stream_close(c->st);
-		c->st = NULL;
-	}
 }
 
 static const struct stream_cbs chan_stream_cbs = {
@@ -374,9 +373,11 @@ chan_open(struct session *s, const struct spec_end *target, int fd,
 	}
 	c = chan_new(s);
 	chan_message(c, target, peer);
-	chan_join(c, fd);
+	c->fd = fd;
+	c->target = target;
 	c->state = CHAN_QUEUED;
 	TAILQ_INSERT_TAIL(&s->opening, c, link);
+	s->nopening++;
 	session_kick(s);
 }
 
@@ -385,10 +386,8 @@ chan_opened(struct chan *c, LIBSSH2_CHANNEL *ssh)
 {
 	c->ssh = ssh;
 	c->state = CHAN_OPEN;
-	if (c->st == NULL)
-		chan_finish(c);
-	else
-		chan_want_write(c);
+	chan_join(c, c->fd);
+	c->fd = -1;
 }
 
 void
@@ -399,12 +398,19 @@ chan_failed(struct chan *c)
 	libssh2_session_last_error(c->s->ssh, &msg, NULL, 0);
 	log_debug("channel.refused", "why=%s",
 		  log_esc(strv_of(msg != NULL ? msg : "?")));
-	if (c->st != NULL)
-		stream_close(c->st);
-	c->st = NULL;
-	c->ssh = NULL;
+	fd_close(&c->fd);
 	c->state = CHAN_DEAD; /* it is off the opening queue already */
 	chan_drop(c);
+}
+
+int
+chan_unqueue(struct chan *c)
+{
+	int fd = c->fd;
+
+	c->fd = -1;
+	chan_drop(c);
+	return fd;
 }
 
 void

@@ -14,8 +14,9 @@ struct chan;
 struct session;
 struct spec_end;
 
-/* Opens a channel to target for a local connection; takes fd, which is closed
- * if the far side refuses. */
+/* Opens a channel to target (borrowed) for a local connection; takes fd, which
+ * is closed if the far side refuses, and handed to the session's `unopened` if
+ * the session ends first. */
 void chan_open(struct session *s, const struct spec_end *target, int fd,
 	       const struct addr *peer);
 /* Joins an accepted channel to a local connection; takes fd. */

@@ -29,6 +29,7 @@ enum {
 	L_PASSPHRASE,
 	L_RETRY,
 	L_RECLAIM,
+	L_CONNECTIONS,
 	L_VERSION,
 	L_HELP
 };
@@ -41,6 +42,7 @@ static const struct option cli_long[] = {
     {"passphrase-file", required_argument, NULL, L_PASSPHRASE},
     {"retry", no_argument, NULL, L_RETRY},
     {"reclaim", no_argument, NULL, L_RECLAIM},
+    {"connections", required_argument, NULL, L_CONNECTIONS},
     {"version", no_argument, NULL, L_VERSION},
     {"help", no_argument, NULL, L_HELP},
     {NULL, 0, NULL, 0}};
@@ -54,7 +56,7 @@ cli_usage(void)
 	       "[--status-fd N | --status FILE]\n"
 	       "                  [--fingerprint SHA256:...] "
 	       "[--passphrase-file FILE] [--retry]\n"
-	       "                  [--reclaim] [user@]host\n"
+	       "                  [--reclaim] [--connections N] [user@]host\n"
 	       "       sbx-tunnel -t ...      check and exit\n";
 }
 
@@ -146,6 +148,9 @@ parse_long(struct parse *p, int opt, const char *arg)
 		break;
 	case L_RECLAIM:
 		parse_set(p, "SbxReclaim", "yes");
+		break;
+	case L_CONNECTIONS:
+		parse_set(p, "SbxConnections", arg);
 		break;
 	case L_VERSION:
 		p->done = CLI_VERSION;

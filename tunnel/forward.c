@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/fdio.h"
@@ -20,14 +20,15 @@
 #include "net/listener.h"
 #include "net/loop.h"
 #include "tunnel/backoff.h"
+#include "tunnel/bindspec.h"
 #include "tunnel/chan.h"
 #include "tunnel/options.h"
 #include "tunnel/reach.h"
 #include "tunnel/say.h"
 #include "tunnel/session.h"
 #include "tunnel/spec.h"
+#include "tunnel/spread.h"
 
-#define LISTENERS_MAX 2 /* 127.0.0.1 and ::1 */
 #define WAITING_MAX   256
 #define PORT0_KEEP_MS 10000
 
@@ -53,7 +54,7 @@ struct fwd {
 	const struct spec *sp;
 	enum fwd_state state;
 	uint16_t port; /* had: allocated, or as given */
-	struct listener *ls[LISTENERS_MAX];
+	struct listener *ls[BINDSPEC_MAX];
 	struct timer retry;
 	struct backoff backoff;
 	unsigned refusals;
@@ -69,6 +70,7 @@ struct forwards {
 	const struct forwards_cbs *cbs;
 	void *arg;
 	struct session *s; /* NULL: down */
+	struct spread *spread;
 	bool listening;
 	bool settled;
 	unsigned told; /* failed ones at the last call */
@@ -121,6 +123,22 @@ waiting_add(struct fwd *w, int fd, const struct addr *peer)
 	w->all->cbs->wanted(w->all->arg);
 }
 
+/* To whichever connection has least to do; E_AGAIN: all are down. */
+static int
+fwd_go(struct fwd *w, int fd, const struct addr *peer)
+{
+	struct forwards *f = w->all;
+	struct session *own = session_is_up(f->s) ? f->s : NULL;
+
+	if (f->spread != NULL &&
+	    spread_give(f->spread, own, (size_t)(w - f->v), fd) == 0)
+		return 0;
+	if (own == NULL)
+		return E_AGAIN;
+	chan_open(own, &w->sp->target, fd, peer);
+	return 0;
+}
+
 static void
 waiting_go(struct fwd *w)
 {
@@ -128,7 +146,8 @@ waiting_go(struct fwd *w)
 
 	for (c = TAILQ_FIRST(&w->waiting); c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
-		chan_open(w->all->s, &w->sp->target, c->fd, &c->peer);
+		if (fwd_go(w, c->fd, &c->peer) != 0)
+			return;
 		c->fd = -1;
 		waiting_drop(w, c);
 	}
@@ -141,133 +160,23 @@ fwd_accepted(int fd, const struct addr *peer, void *arg)
 {
 	struct fwd *w = arg;
 
-	if (w->all->s != NULL)
-		chan_open(w->all->s, &w->sp->target, fd, peer);
-	else
+	if (fwd_go(w, fd, peer) != 0)
 		waiting_add(w, fd, peer);
 }
 
-static const char *
-bind_reason(int err)
-{
-	switch (err) {
-	case E_BUSY:
-		return "Address already in use";
-	case E_DENIED:
-		return "Permission denied";
-	case E_EXISTS:
-		return "File exists";
-	case E_UNREACHABLE:
-		return "Cannot assign requested address";
-	default:
-		return err_text(err);
-	}
-}
-
 static int
-fwd_bind(struct fwd *w, const struct addr *a, int i)
+fwd_listen(struct fwd *w)
 {
-	struct listen_options lo = {
-	    .v6only = true, .uid = (uid_t)-1, .gid = (gid_t)-1};
-	char text[ADDR_TEXT_MAX];
-	struct addr got;
-	int fd, r;
+	struct bindspec b = {.loop = w->all->loop,
+			     .o = w->all->o,
+			     .sp = w->sp,
+			     .accepted = fwd_accepted,
+			     .arg = w};
+	int r = bindspec_open(&b);
 
-	lo.mode = 0666 & ~(mode_t)w->all->o->bind_mask;
-	if ((r = listener_bind(a, &lo, &fd)) != 0) {
-		say(w->all->o, OPT_LOG_ERROR, "bind [%s]:%u: %s",
-		    addr_ip_text(a, text), addr_port(a), bind_reason(r));
-		return r;
-	}
-	got.len = sizeof(got.u);
-	if (!addr_is_unix(a) && getsockname(fd, &got.u.sa, &got.len) == 0)
-		w->port = addr_port(&got);
-	w->ls[i] = listener_take_fd(w->all->loop, fd, fwd_accepted, w);
-	return 0;
-}
-
-static int
-fwd_bind_unix(struct fwd *w)
-{
-	const char *path = w->sp->listen.path;
-	struct addr a;
-	int r;
-
-	if ((r = addr_unix(&a, path)) != 0 || (r = fwd_bind(w, &a, 0)) != 0) {
-		say(w->all->o, OPT_LOG_ERROR,
-		    "unix_listener: cannot bind to path %s: %s", path,
-		    bind_reason(r));
-		return r;
-	}
-	return 0;
-}
-
-/* The addresses a bind address stands for: as ssh, nothing and "localhost"
- * are both loopbacks, "*" and "" are everything. */
-static int
-fwd_addrs(const struct fwd *w, struct addr *v, int *n)
-{
-	const char *host = w->sp->listen.host;
-	bool any = host != NULL && (*host == '\0' || strcmp(host, "*") == 0);
-	uint16_t port = w->sp->listen.port;
-	char *text;
-	int r;
-
-	if (host == NULL && w->all->o->gateway_ports)
-		any = true;
-	*n = 2;
-	if (!any && (host == NULL || strcmp(host, "localhost") == 0)) {
-		addr_loopback(&v[0], false, port);
-		addr_loopback(&v[1], true, port);
-		return 0;
-	}
-	if (any) {
-		addr_loopback(&v[0], false, port);
-		addr_loopback(&v[1], true, port);
-		v[0].u.in.sin_addr.s_addr = INADDR_ANY;
-		v[1].u.in6.sin6_addr = in6addr_any;
-		return 0;
-	}
-	*n = 1;
-	text = xasprintf(strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-	r = addr_parse(strv_of(text), &v[0]);
-	free(text);
+	memcpy(w->ls, b.ls, sizeof(w->ls));
+	w->port = b.port;
 	return r;
-}
-
-static void
-addr_set_port(struct addr *a, uint16_t port)
-{
-	if (a->u.sa.sa_family == AF_INET)
-		a->u.in.sin_port = htons(port);
-	else
-		a->u.in6.sin6_port = htons(port);
-}
-
-/* One address is enough, as for ssh: many hosts have no ::1. */
-static int
-fwd_bind_tcp(struct fwd *w)
-{
-	struct addr v[LISTENERS_MAX];
-	int n, r, first = 0;
-
-	w->port = w->sp->listen.port;
-	if ((r = fwd_addrs(w, v, &n)) != 0) {
-		say(w->all->o, OPT_LOG_ERROR, "bad bind address in %s",
-		    w->sp->text);
-		return r;
-	}
-	for (int i = 0; i < n; i++) {
-		addr_set_port(&v[i], w->port);
-		if ((r = fwd_bind(w, &v[i], i)) != 0 && first == 0)
-			first = r;
-	}
-	if (w->ls[0] != NULL || w->ls[1] != NULL)
-		return 0;
-	say(w->all->o, OPT_LOG_ERROR,
-	    "channel_setup_fwd_listener_tcpip: cannot listen to port: %u",
-	    w->port);
-	return first;
 }
 
 unsigned
@@ -284,8 +193,7 @@ forwards_listen(struct forwards *f)
 
 		if (w->sp->kind != SPEC_LOCAL)
 			continue;
-		r = w->sp->listen.path != NULL ? fwd_bind_unix(w)
-					       : fwd_bind_tcp(w);
+		r = fwd_listen(w);
 		w->state = r == 0 ? FWD_UP : FWD_FAILED;
 		if (r != 0)
 			failed++;
@@ -427,6 +335,41 @@ forwards_up(struct forwards *f, struct session *s)
 }
 
 void
+forwards_spread(struct forwards *f, struct spread *sd)
+{
+	f->spread = sd;
+}
+
+void
+forwards_go(struct forwards *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->v[i].sp->kind == SPEC_LOCAL)
+			waiting_go(&f->v[i]);
+}
+
+void
+forwards_back(struct forwards *f, size_t i, int fd)
+{
+	struct addr peer = {.len = sizeof(peer.u)};
+
+	if (getpeername(fd, &peer.u.sa, &peer.len) != 0)
+		peer.u.sa.sa_family = AF_UNIX; /* gone: nobody will look */
+	fwd_accepted(fd, &peer, &f->v[i]);
+}
+
+void
+forwards_unopened(struct forwards *f, const struct spec_end *target, int fd)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (&f->v[i].sp->target == target) {
+			forwards_back(f, i, fd);
+			return;
+		}
+	fd_close(&fd);
+}
+
+void
 forwards_down(struct forwards *f)
 {
 	f->s = NULL;
@@ -534,7 +477,7 @@ fwd_clear(struct fwd *w)
 		next = TAILQ_NEXT(c, link);
 		waiting_drop(w, c);
 	}
-	for (int i = 0; i < LISTENERS_MAX; i++)
+	for (int i = 0; i < BINDSPEC_MAX; i++)
 		if (w->ls[i] != NULL)
 			listener_close(w->ls[i]);
 	if (w->ls[0] != NULL && w->sp->listen.path != NULL)

@@ -9,6 +9,7 @@
 #define SBX_TUNNEL_FORWARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/defs.h"
@@ -19,6 +20,8 @@ struct forwards;
 struct loop;
 struct options;
 struct session;
+struct spec_end;
+struct spread;
 
 struct forwards_cbs {
 	/* Every remote forward has been answered since the session came up,
@@ -37,6 +40,14 @@ unsigned forwards_listen(struct forwards *f);
 /* The session is up: those who wait go through, remote ones are asked for. */
 void forwards_up(struct forwards *f, struct session *s);
 void forwards_down(struct forwards *f);
+/* Further connections that may take local ones; borrowed. */
+void forwards_spread(struct forwards *f, struct spread *sd);
+/* One of those came up: those who wait go there. */
+void forwards_go(struct forwards *f);
+/* A local connection for which no channel came about; takes fd. */
+void forwards_back(struct forwards *f, size_t i, int fd);
+void forwards_unopened(struct forwards *f, const struct spec_end *target,
+		       int fd);
 /* The session's answers. */
 void forwards_listening(struct forwards *f, void *fwd, int err, uint16_t port);
 void forwards_accepted(struct forwards *f, void *fwd, struct chan *c);

@@ -6,6 +6,8 @@ libtunnel_a_SOURCES = \
 	tunnel/backoff.h \
 	tunnel/cli.c \
 	tunnel/cli.h \
+	tunnel/expand.c \
+	tunnel/expand.h \
 	tunnel/hostkey.c \
 	tunnel/hostkey.h \
 	tunnel/options.c \
@@ -22,13 +24,19 @@ bin_PROGRAMS += sbx-tunnel
 sbx_tunnel_SOURCES = \
 	tunnel/auth.c \
 	tunnel/auth.h \
+	tunnel/bindspec.c \
+	tunnel/bindspec.h \
 	tunnel/chan.c \
 	tunnel/chan.h \
 	tunnel/exec.c \
+	tunnel/extra.c \
+	tunnel/extra.h \
 	tunnel/forward.c \
 	tunnel/forward.h \
 	tunnel/handoff.c \
 	tunnel/handoff.h \
+	tunnel/link.c \
+	tunnel/link.h \
 	tunnel/main.c \
 	tunnel/many.c \
 	tunnel/many.h \
@@ -44,6 +52,9 @@ sbx_tunnel_SOURCES = \
 	tunnel/session.c \
 	tunnel/session.h \
 	tunnel/session_int.h \
+	tunnel/setup.c \
+	tunnel/spread.c \
+	tunnel/spread.h \
 	tunnel/status.c \
 	tunnel/status.h \
 	tunnel/tunnel.c \
@@ -54,3 +65,6 @@ sbx_tunnel_CPPFLAGS = $(LIBSSH2_CFLAGS) $(AM_CPPFLAGS)
 sbx_tunnel_CFLAGS = $(AM_CFLAGS) -pthread
 sbx_tunnel_LDADD = $(LIBTUNNEL) $(NET_LIBS) $(LIBSSH2_LIBS) $(OPENSSL_LIBS) \
 	-lpthread
+if LIBSSH2_CHACHA
+sbx_tunnel_SOURCES += tunnel/chachapoly.c tunnel/chachapoly.h
+endif

@@ -18,6 +18,7 @@
 #include "tunnel/cli.h"
 #include "tunnel/handoff.h"
 #include "tunnel/many.h"
+#include "tunnel/expand.h"
 #include "tunnel/options.h"
 #include "tunnel/session.h"
 #include "tunnel/sshconfig.h"
@@ -34,6 +35,19 @@ main_signal(int signo, void *arg)
 	tunnel_stop(arg);
 }
 
+/* It ends already: a second signal must not change its exit status. */
+static void
+main_deaf(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static int
 main_run(const struct options *o, struct status *st)
 {
@@ -46,6 +60,7 @@ main_run(const struct options *o, struct status *st)
 	loop_on_signal(l, SIGHUP, main_signal, t);
 	tunnel_start(t);
 	loop_run(l);
+	main_deaf();
 	code = tunnel_exit_code(t);
 	tunnel_free(t);
 	loop_free(l);
@@ -55,7 +70,7 @@ main_run(const struct options *o, struct status *st)
 static void
 main_user(struct options *o)
 {
-	if (o->user == NULL && (o->user = options_own_name()) == NULL) {
+	if (o->user == NULL && (o->user = expand_own_name()) == NULL) {
 		fprintf(stderr, "No user exists for uid %u\n",
 			(unsigned)getuid());
 		exit(EXIT_SSH);

@@ -8,13 +8,11 @@
 
 #include "tunnel/options.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -25,6 +23,7 @@ enum opt_type {
 	OPT_NONE,
 	OPT_BOOL,
 	OPT_NUMBER,
+	OPT_FEW, /* 1 to OPTIONS_CONNECTIONS_MAX */
 	OPT_OCTAL,
 	OPT_SECONDS,
 	OPT_MILLIS,
@@ -105,6 +104,7 @@ static const struct opt opts[] = {
     FIELD("UserKnownHostsFile", OPT_LIST, known_hosts),
     /* Ours. */
     FIELD("SbxBackoffMax", OPT_MILLIS, backoff_cap),
+    FIELD("SbxConnections", OPT_FEW, connections),
     FIELD("SbxFingerprint", OPT_TEXT, fingerprint),
     FIELD("SbxPassphraseFile", OPT_TEXT, passphrase_file),
     FIELD("SbxReclaim", OPT_BOOL, reclaim),
@@ -211,6 +211,7 @@ options_init(struct options *o)
 	memset(o, 0, sizeof(*o));
 	o->port = o->connect_timeout = o->alive_interval = o->alive_max = UNSET;
 	o->attempts = o->backoff_cap = o->wait_ms = o->bind_mask = UNSET;
+	o->connections = UNSET;
 	o->strict = o->log = o->family = -1;
 }
 
@@ -232,6 +233,7 @@ options_finish(struct options *o)
 	unset_to(&o->backoff_cap, 30000);
 	unset_to(&o->wait_ms, 30000);
 	unset_to(&o->bind_mask, 0177);
+	unset_to(&o->connections, 1);
 	if (o->connect_timeout == 0)
 		o->connect_timeout = 15;
 	if (o->alive_max == 0)
@@ -345,6 +347,11 @@ set_number(const struct opt *op, const char *value, uint64_t *out)
 	if (op->type == OPT_NUMBER) {
 		if (strv_parse_u64(strv_of(value), 65535, false, &v) != 0)
 			return E_INVALID;
+	} else if (op->type == OPT_FEW) {
+		if (strv_parse_u64(strv_of(value), OPTIONS_CONNECTIONS_MAX,
+				   true, &v) != 0 ||
+		    v == 0)
+			return E_INVALID;
 	} else if (op->type == OPT_OCTAL) {
 		v = strtoul(value, &end, 8);
 		if (*value == '\0' || *end != '\0' || v > 0777)
@@ -404,6 +411,7 @@ opt_apply(struct options *o, const struct opt *op, const char *value,
 	case OPT_BOOL:
 		return set_bool(value, field);
 	case OPT_NUMBER:
+	case OPT_FEW:
 	case OPT_OCTAL:
 	case OPT_SECONDS:
 	case OPT_MILLIS:
@@ -515,82 +523,4 @@ uint16_t
 options_port(const struct options *o)
 {
 	return o->port == UNSET || o->port == 0 ? 22 : (uint16_t)o->port;
-}
-
-/* Our name or home directory, malloc'ed; NULL when there is no account. */
-static char *
-account(bool home)
-{
-	struct passwd pw, *got = NULL;
-	char buf[4096];
-
-	if (getpwuid_r(getuid(), &pw, buf, sizeof(buf), &got) != 0 ||
-	    got == NULL)
-		return NULL;
-	return xstrdup(home ? pw.pw_dir : pw.pw_name);
-}
-
-char *
-options_own_name(void)
-{
-	return account(false);
-}
-
-static void
-expand_token(const struct options *o, char c, const char *home,
-	     struct strbuf *b)
-{
-	char *name;
-
-	switch (c) {
-	case 'd':
-		strbuf_adds(b, home);
-		break;
-	case 'h':
-		strbuf_adds(b, options_host(o));
-		break;
-	case 'n':
-		strbuf_adds(b, o->host);
-		break;
-	case 'p':
-		strbuf_addf(b, "%u", options_port(o));
-		break;
-	case 'r':
-		strbuf_adds(b, o->user != NULL ? o->user : "");
-		break;
-	case 'u':
-		name = options_own_name();
-		strbuf_adds(b, name != NULL ? name : "");
-		free(name);
-		break;
-	case '%':
-		strbuf_addc(b, '%');
-		break;
-	default:
-		strbuf_addc(b, '%');
-		strbuf_addc(b, c);
-	}
-}
-
-char *
-options_expand(const struct options *o, const char *s)
-{
-	const char *env = getenv("HOME");
-	char *home = env != NULL ? xstrdup(env) : account(true);
-	struct strbuf b = {0};
-
-	if (home == NULL)
-		home = xstrdup("/");
-	if (s[0] == '~' && (s[1] == '/' || s[1] == '\0')) {
-		strbuf_adds(&b, home);
-		s++;
-	}
-	for (; *s != '\0'; s++) {
-		if (*s == '%' && s[1] != '\0')
-			expand_token(o, *++s, home, &b);
-		else
-			strbuf_addc(&b, *s);
-	}
-	free(home);
-	return b.s != NULL ? strbuf_take(&b) : xstrdup("");
 }

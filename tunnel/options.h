@@ -15,6 +15,8 @@
 
 struct spec;
 
+#define OPTIONS_CONNECTIONS_MAX 32
+
 enum options_strict { STRICT_NO, STRICT_ACCEPT_NEW, STRICT_ASK, STRICT_YES };
 
 /* LogLevel, in OpenSSH's order. */
@@ -57,6 +59,7 @@ struct options {
 	uint64_t backoff_cap; /* milliseconds */
 	uint64_t wait_ms;     /* a new connection waits for the tunnel */
 	uint64_t bind_mask;   /* StreamLocalBindMask */
+	uint64_t connections; /* SSH connections */
 	int strict;           /* enum options_strict */
 	int log;              /* enum options_log */
 	int family;           /* AF_UNSPEC, AF_INET, AF_INET6 */
@@ -86,10 +89,6 @@ int options_set_text(struct options *o, const char *text,
 void options_add(struct options_list *l, const char *s);
 int options_forward(struct options *o, int kind, const char *text,
 		    char **why) SBX_MUST_CHECK;
-/* The name of the user we are, malloc'ed; NULL: no account. */
-char *options_own_name(void);
-/* ~ and the tokens %d %h %n %p %r %u %%; malloc'ed. */
-char *options_expand(const struct options *o, const char *s);
 const char *options_host(const struct options *o); /* to connect to */
 uint16_t options_port(const struct options *o);
 

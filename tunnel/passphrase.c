@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "tunnel/expand.h"
 #include "tunnel/options.h"
 
 #define PASS_MAX_BYTES 1024
@@ -81,7 +82,7 @@ passphrase_get(const struct options *o, const char *key_path, char **out)
 	int r;
 
 	if (o->passphrase_file != NULL) {
-		path = options_expand(o, o->passphrase_file);
+		path = expand_path(o, o->passphrase_file);
 		r = file_read_secret(path, out);
 		free(path);
 		return r;

@@ -165,6 +165,7 @@ pump_open(struct session *s)
 		    libssh2_session_last_errno(s->ssh) == LIBSSH2_ERROR_EAGAIN)
 			return;
 		TAILQ_REMOVE(&s->opening, c, link);
+		s->nopening--;
 		if (ssh != NULL)
 			chan_opened(c, ssh);
 		else if (pump_error(s))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of one SSH connection: handshake, host key, authentication, up,
- * and its end; keep-alive probes. The work while it is up is pump.c's.
+ * The life of one SSH connection: libssh2's callbacks, its end, keep-alive
+ * probes. Setting it up is setup.c's, the work while it is up pump.c's.
  */
 #include "config.h"
 
@@ -21,21 +21,7 @@
 #include "base/str.h"
 #include "tunnel/auth.h"
 #include "tunnel/options.h"
-#include "tunnel/say.h"
 #include "tunnel/session_int.h"
-#include "tunnel/verify.h"
-
-/* Fast ones first, as measured with this libssh2. */
-#define SESSION_CIPHERS                                                        \
-	"chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com,"     \
-	"aes256-ctr,aes256-gcm@openssh.com,aes192-ctr"
-#define SESSION_MACS                                                           \
-	"hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,"         \
-	"hmac-sha2-256,hmac-sha2-512"
-/* No certificates: known_hosts names plain keys. */
-#define SESSION_HOSTKEYS                                                       \
-	"ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,"                 \
-	"ecdsa-sha2-nistp521,rsa-sha2-512,rsa-sha2-256,ssh-rsa"
 
 #define ALIVE_SLACK_MS 20   /* the clock is coarse */
 #define FREE_TRIES     1000 /* libssh2_session_free() says EAGAIN now and then */
@@ -160,12 +146,26 @@ session_fatal(struct session *s, int rc)
 	return true;
 }
 
+/* Who came at the wrong moment waits with the others. */
+static void
+session_hand_back(struct session *s)
+{
+	const struct spec_end *target;
+	struct chan *c;
+
+	while ((c = TAILQ_FIRST(&s->opening)) != NULL) {
+		target = c->target;
+		s->cbs->unopened(target, chan_unqueue(c), s->arg);
+	}
+}
+
 static void
 session_task_cb(void *arg)
 {
 	struct session *s = session_of(arg);
 
 	if (s->state == SESSION_DOWN) {
+		session_hand_back(s);
 		s->cbs->down(s->end, s->end_text, s->arg);
 		return;
 	}
@@ -244,146 +244,6 @@ session_goodbye(struct session *s)
 	stream_flush(s->st);
 }
 
-/* --- setting up --------------------------------------------------------- */
-
-static void
-session_prefer(struct session *s, int what, const char *given,
-	       const char *deflt)
-{
-	if (given != NULL && strchr("+-^", *given) == NULL &&
-	    libssh2_session_method_pref(s->ssh, what, given) == 0)
-		return;
-	(void)!libssh2_session_method_pref(s->ssh, what, deflt);
-}
-
-static void
-session_methods(struct session *s)
-{
-	struct strbuf keys = {0};
-
-	session_prefer(s, LIBSSH2_METHOD_CRYPT_CS, s->o->ciphers,
-		       SESSION_CIPHERS);
-	session_prefer(s, LIBSSH2_METHOD_CRYPT_SC, s->o->ciphers,
-		       SESSION_CIPHERS);
-	session_prefer(s, LIBSSH2_METHOD_MAC_CS, s->o->macs, SESSION_MACS);
-	session_prefer(s, LIBSSH2_METHOD_MAC_SC, s->o->macs, SESSION_MACS);
-	if (s->o->kex != NULL)
-		(void)!libssh2_session_method_pref(s->ssh, LIBSSH2_METHOD_KEX,
-						   s->o->kex);
-	/* A known key first: asking for another kind would look changed. */
-	if (s->o->fingerprint == NULL)
-		verify_types(s->o, &keys);
-	if (keys.len > 0)
-		strbuf_addc(&keys, ',');
-	strbuf_adds(&keys, SESSION_HOSTKEYS);
-	session_prefer(s, LIBSSH2_METHOD_HOSTKEY, s->o->host_algs, keys.s);
-	strbuf_clear(&keys);
-}
-
-static int
-session_verify(struct session *s)
-{
-	const char *key;
-	char *text = NULL;
-	size_t n;
-	int type, r;
-
-	key = libssh2_session_hostkey(s->ssh, &n, &type);
-	if (key == NULL) {
-		session_fail(s, SESSION_END_HANDSHAKE, "no host key");
-		return E_PROTO;
-	}
-	r = verify_host(s->o, key, n, &text);
-	if (r != 0)
-		session_fail(s, SESSION_END_HOSTKEY, text);
-	else if (text != NULL)
-		say(s->o, OPT_LOG_ERROR, "%s", text);
-	free(text);
-	return r;
-}
-
-static void
-session_methods_log(struct session *s)
-{
-	const char *kex = libssh2_session_methods(s->ssh, LIBSSH2_METHOD_KEX);
-	const char *c =
-	    libssh2_session_methods(s->ssh, LIBSSH2_METHOD_CRYPT_CS);
-	const char *m = libssh2_session_methods(s->ssh, LIBSSH2_METHOD_MAC_CS);
-	const char *h = libssh2_session_methods(s->ssh, LIBSSH2_METHOD_HOSTKEY);
-
-	log_debug("session.kex", "kex=%s hostkey=%s cipher=%s mac=%s",
-		  kex ? kex : "?", h ? h : "?", c ? c : "?", m ? m : "?");
-}
-
-static void
-session_handshake(struct session *s)
-{
-	char *msg = NULL, *text;
-	int rc = libssh2_session_handshake(s->ssh, stream_fd(s->st));
-
-	if (rc == LIBSSH2_ERROR_EAGAIN)
-		return;
-	if (rc != 0) {
-		libssh2_session_last_error(s->ssh, &msg, NULL, 0);
-		if (rc == LIBSSH2_ERROR_SOCKET_DISCONNECT ||
-		    rc == LIBSSH2_ERROR_SOCKET_RECV ||
-		    rc == LIBSSH2_ERROR_BANNER_RECV)
-			text = xstrdup("kex_exchange_identification: "
-				       "Connection closed by remote host");
-		else
-			text = xasprintf("Unable to negotiate with %s port "
-					 "%u: %s",
-					 options_host(s->o), options_port(s->o),
-					 msg != NULL ? msg : "?");
-		session_fail(s, SESSION_END_HANDSHAKE, text);
-		free(text);
-		return;
-	}
-	session_methods_log(s);
-	if (session_verify(s) != 0)
-		return;
-	s->try = auth_try_new(s->auth, s->ssh, s->o->user);
-	s->state = SESSION_AUTH;
-}
-
-static void
-session_auth(struct session *s)
-{
-	char *text;
-	int r = auth_try_step(s->try);
-
-	if (r == E_AGAIN)
-		return;
-	if (r == 0) {
-		auth_try_free(s->try);
-		s->try = NULL;
-		s->state = SESSION_UP;
-		timer_stop(&s->setup);
-		s->cbs->up(s->arg);
-		return;
-	}
-	if (r == E_DENIED) {
-		text = xasprintf("%s@%s: Permission denied (%s).", s->o->user,
-				 s->o->host, auth_try_methods(s->try));
-		session_fail(s, SESSION_END_DENIED, text);
-	} else {
-		text = xasprintf("Connection closed by %s port %u",
-				 options_host(s->o), options_port(s->o));
-		session_fail(s, SESSION_END_LOST, text);
-	}
-	free(text);
-}
-
-/* Steps the set-up as far as the input goes. */
-static void
-session_setup(struct session *s)
-{
-	if (s->state == SESSION_HANDSHAKE)
-		session_handshake(s);
-	if (s->state == SESSION_AUTH)
-		session_auth(s);
-}
-
 /* --- keep-alive --------------------------------------------------------- */
 
 static void
@@ -459,11 +319,13 @@ session_run(struct session *s)
 	/* libssh2 may say EAGAIN with input left to take. */
 	do {
 		s->fresh = false;
-		session_setup(s);
+		setup_run(s);
 	} while (s->fresh && s->state < SESSION_UP);
 	if (s->state == SESSION_UP)
 		pump_run(s);
 	s->running = false;
+	if (s->state == SESSION_UP && s->cbs->load != NULL)
+		s->cbs->load(s->arg);
 	if (s->state < SESSION_DOWN && stream_eof(s->st) &&
 	    stream_input(s->st)->len == 0)
 		session_fail(s,
@@ -574,7 +436,7 @@ session_take_fd(struct loop *l, int fd, const struct options *o,
 		log_fatal("session", "libssh2 cannot make a session");
 	libssh2_session_set_blocking(s->ssh, 0);
 	session_callbacks(s);
-	session_methods(s);
+	setup_methods(s);
 	s->rx_ms = s->tick_ms = loop_now_ms(l);
 	timer_set(&s->setup, o->connect_timeout * 1000);
 	if (o->alive_interval != 0)
@@ -593,6 +455,12 @@ unsigned
 session_channels(const struct session *s)
 {
 	return s != NULL ? s->nchans : 0;
+}
+
+unsigned
+session_opening(const struct session *s)
+{
+	return s != NULL ? s->nopening : 0;
 }
 
 const char *

@@ -25,8 +25,9 @@ struct spec_end;
 
 /* Why a session ended; the texts are OpenSSH's. */
 enum session_end {
-	SESSION_END_LOST,    /* the connection broke or was closed */
-	SESSION_END_TIMEOUT, /* no answer within the limits */
+	SESSION_END_UNREACHED, /* there never was one */
+	SESSION_END_LOST,      /* the connection broke or was closed */
+	SESSION_END_TIMEOUT,   /* no answer within the limits */
 	SESSION_END_HANDSHAKE,
 	SESSION_END_HOSTKEY,
 	SESSION_END_DENIED
@@ -44,6 +45,12 @@ struct session_cbs {
 	void (*executed)(const char *out, void *arg);
 	/* The answer to session_listen(): 0 with the port, or E_DENIED. */
 	void (*listening)(int err, uint16_t port, void *fwd, void *arg);
+	/* The session ends and this local connection, of which nothing was read
+	 * yet, has no channel; before `down`. fd is the callee's. */
+	void (*unopened)(const struct spec_end *target, int fd, void *arg);
+	/* Some work was done: the counts below may have changed. May be NULL.
+	 */
+	void (*load)(void *arg);
 };
 
 /* Takes fd, a connected socket. */
@@ -62,6 +69,7 @@ void session_exec(struct session *s, const char *cmd);
  */
 void session_goodbye(struct session *s);
 unsigned session_channels(const struct session *s);
+unsigned session_opening(const struct session *s); /* of them, not open yet */
 /* Whether this libssh2 can do what is asked; else why not (static). */
 const char *session_lacks(const struct spec_end *listen);
 const char *session_library(void); /* "libssh2 1.11.1" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What session.c (life), pump.c (work) and chan.c share; private. */
+/* What session.c (life), setup.c, pump.c (work) and chan.c share; private. */
 #ifndef SBX_TUNNEL_SESSION_INT_H
 #define SBX_TUNNEL_SESSION_INT_H
 
@@ -42,7 +42,7 @@ enum session_state {
 };
 
 enum chan_state {
-	CHAN_QUEUED,   /* to be opened */
+	CHAN_QUEUED,   /* to be opened, or being opened */
 	CHAN_ACCEPTED, /* no local stream yet */
 	CHAN_OPEN,
 	CHAN_CLOSING, /* the local side is gone; the far side not yet */
@@ -55,6 +55,8 @@ struct chan {
 	struct session *s;
 	LIBSSH2_CHANNEL *ssh;
 	struct stream *st;
+	int fd;                        /* of a queued one: it is not read yet */
+	const struct spec_end *target; /* of a queued one; borrowed */
 	enum chan_state state;
 	bool writing;  /* in the session's writing queue */
 	bool blocked;  /* waits for a window (or the end of a key exchange) */
@@ -109,6 +111,7 @@ struct session {
 	uint64_t rx_ms;   /* when the last byte came */
 	uint64_t tick_ms; /* when the keep-alive timer last ran */
 	unsigned nchans;
+	unsigned nopening; /* in `opening` */
 	struct chan_list chans;
 	struct chan_list opening;
 	struct chan_list writing;
@@ -134,6 +137,11 @@ void session_fail(struct session *s, enum session_end end, const char *text);
 /* True when rc ends the whole session, which is then failed. */
 bool session_fatal(struct session *s, int rc);
 
+/* The algorithms we offer; before the first byte. */
+void setup_methods(struct session *s);
+/* Steps the set-up as far as the input goes. */
+void setup_run(struct session *s);
+
 void exec_free(struct exec *e);
 /* False while libssh2's one place for opening a channel is taken. */
 bool exec_run(struct session *s);
@@ -141,6 +149,8 @@ bool exec_run(struct session *s);
 struct chan *chan_new(struct session *s);
 void chan_opened(struct chan *c, LIBSSH2_CHANNEL *ssh);
 void chan_failed(struct chan *c);
+/* A queued one ends; its descriptor is the caller's. */
+int chan_unqueue(struct chan *c);
 /* From the far side to the local stream. */
 void chan_pull(struct chan *c);
 /* One turn the other way. */

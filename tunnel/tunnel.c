@@ -8,8 +8,6 @@
 
 #include "tunnel/tunnel.h"
 
-#include <errno.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +17,15 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/token.h"
-#include "net/dialer.h"
 #include "net/loop.h"
 #include "tunnel/auth.h"
 #include "tunnel/backoff.h"
 #include "tunnel/forward.h"
+#include "tunnel/link.h"
 #include "tunnel/options.h"
-#include "tunnel/resolve.h"
 #include "tunnel/say.h"
 #include "tunnel/session.h"
+#include "tunnel/spread.h"
 #include "tunnel/status.h"
 
 #define EXIT_SSH   255  /* ssh's own failures */
@@ -40,9 +38,8 @@ struct tunnel {
 	struct status *status;
 	struct auth *auth;
 	struct forwards *fwds;
-	struct resolve *resolve;
-	struct dial *dial;
-	struct session *session;
+	struct link *link;
+	struct spread *spread; /* NULL: one connection, or not up yet */
 	struct backoff backoff;
 	struct timer retry;
 	struct timer reclaim; /* runs while the far side is asked */
@@ -58,6 +55,7 @@ struct tunnel {
 };
 
 static void tunnel_connect(struct tunnel *t);
+static void add_connections(const struct tunnel *t, struct strbuf *b);
 
 static void
 tunnel_end(struct tunnel *t, int code)
@@ -77,6 +75,7 @@ emit_reason(struct tunnel *t, const char *event, const char *reason,
 	strbuf_adds(&b, "\"reason\":");
 	strbuf_add_json(&b, strv_of(reason));
 	strbuf_addf(&b, ",\"retry_ms\":%llu", (unsigned long long)retry_ms);
+	add_connections(t, &b);
 	status_emit(t->status, event, b.s);
 	strbuf_clear(&b);
 }
@@ -156,6 +155,7 @@ tunnel_settled(unsigned failed, void *arg)
 	if (failed > 0)
 		strbuf_addf(&b, "\"failed\":%u,", failed);
 	forwards_json(t->fwds, &b);
+	add_connections(t, &b);
 	if (failed > 0) {
 		status_emit(t->status, "degraded", b.s);
 	} else if (t->down_us != 0) {
@@ -188,7 +188,7 @@ tunnel_reclaim(struct tunnel *t)
 			    (unsigned long long)t->far_pid);
 	strbuf_adds(&b, "set -- $PPID $(cat /proc/$PPID/stat); "
 			"echo $1 ${23}");
-	session_exec(t->session, b.s);
+	session_exec(link_session(t->link), b.s);
 	strbuf_clear(&b);
 	timer_set(&t->reclaim, RECLAIM_MS);
 }
@@ -200,8 +200,8 @@ tunnel_reclaimed(void *arg)
 	struct tunnel *t = arg;
 
 	timer_stop(&t->reclaim);
-	if (session_is_up(t->session))
-		forwards_up(t->fwds, t->session);
+	if (session_is_up(link_session(t->link)))
+		forwards_up(t->fwds, link_session(t->link));
 }
 
 static void
@@ -230,6 +230,62 @@ session_executed_cb(const char *out, void *arg)
 		tunnel_reclaimed(t);
 }
 
+/* --- further connections ------------------------------------------------ */
+
+static void
+add_connections(const struct tunnel *t, struct strbuf *b)
+{
+	bool own = session_is_up(link_session(t->link));
+
+	if (t->o->connections > 1)
+		strbuf_addf(b, "%s\"connections\":{\"up\":%u,\"of\":%u}",
+			    b->len > 0 ? "," : "", spread_up(t->spread) + own,
+			    (unsigned)t->o->connections);
+}
+
+static void
+spread_changed_cb(const char *reason, void *arg)
+{
+	struct tunnel *t = arg;
+	struct strbuf b = {0};
+
+	add_connections(t, &b);
+	if (reason != NULL) {
+		strbuf_adds(&b, ",\"reason\":");
+		strbuf_add_json(&b, strv_of(reason));
+	} else {
+		forwards_go(t->fwds);
+	}
+	status_emit(t->status, "connections", b.s);
+	strbuf_clear(&b);
+}
+
+static void
+spread_back_cb(size_t fwd, int fd, void *arg)
+{
+	struct tunnel *t = arg;
+
+	forwards_back(t->fwds, fwd, fd);
+}
+
+static const struct spread_cbs spread_callbacks = {
+    .changed = spread_changed_cb,
+    .back = spread_back_cb,
+};
+
+/* Only now: the first one has shown that it can be done, and has the server's
+ * key remembered if that was to be. */
+static void
+tunnel_spread(struct tunnel *t)
+{
+	if (t->o->connections < 2 || t->spread != NULL)
+		return;
+	t->spread = spread_new(t->loop, t->o, t->auth, &spread_callbacks, t);
+	forwards_spread(t->fwds, t->spread);
+}
+
+/* --- up and down -------------------------------------------------------- */
+
 static void
 session_up_cb(void *arg)
 {
@@ -248,14 +304,14 @@ session_up_cb(void *arg)
 	if (t->o->reclaim)
 		tunnel_reclaim(t);
 	else
-		forwards_up(t->fwds, t->session);
+		forwards_up(t->fwds, link_session(t->link));
+	tunnel_spread(t);
 }
 
 static void
 session_down_cb(enum session_end end, const char *text, void *arg)
 {
 	struct tunnel *t = arg;
-	struct session *s = t->session;
 	char *reason = xstrdup(text);
 
 	(void)end;
@@ -263,8 +319,7 @@ session_down_cb(enum session_end end, const char *text, void *arg)
 		t->down_us = loop_clock_us();
 	timer_stop(&t->reclaim);
 	forwards_down(t->fwds);
-	t->session = NULL;
-	session_close(s);
+	link_close(t->link);
 	tunnel_failed(t, reason);
 	free(reason);
 }
@@ -285,72 +340,24 @@ session_listening_cb(int err, uint16_t port, void *fwd, void *arg)
 	forwards_listening(t->fwds, fwd, err, port);
 }
 
+static void
+session_unopened_cb(const struct spec_end *target, int fd, void *arg)
+{
+	struct tunnel *t = arg;
+
+	forwards_unopened(t->fwds, target, fd);
+}
+
 static const struct session_cbs session_callbacks = {
     .up = session_up_cb,
     .down = session_down_cb,
     .accepted = session_accepted_cb,
     .executed = session_executed_cb,
     .listening = session_listening_cb,
+    .unopened = session_unopened_cb,
 };
 
 /* --- connecting --------------------------------------------------------- */
-
-static const char *
-dial_reason(int err)
-{
-	switch (err) {
-	case E_REFUSED:
-		return "Connection refused";
-	case E_TIMEOUT:
-		return "Connection timed out";
-	case E_UNREACHABLE:
-		return "No route to host";
-	default:
-		return err_text(err);
-	}
-}
-
-static void
-tunnel_dialed(int err, int fd, const struct addr *used, void *arg)
-{
-	struct tunnel *t = arg;
-	char *text;
-
-	(void)used;
-	t->dial = NULL;
-	if (err == 0) {
-		t->session = session_take_fd(t->loop, fd, t->o, t->auth,
-					     &session_callbacks, t);
-		return;
-	}
-	text =
-	    xasprintf("ssh: connect to host %s port %u: %s", options_host(t->o),
-		      options_port(t->o), dial_reason(err));
-	tunnel_failed(t, text);
-	free(text);
-}
-
-static void
-tunnel_resolved(int err, const struct addr *addrs, size_t n, void *arg)
-{
-	struct tunnel *t = arg;
-	struct dial_options d = {.timeout_ms = t->o->connect_timeout * 1000,
-				 .naddrs = n,
-				 .done = tunnel_dialed,
-				 .arg = t};
-	char *text;
-
-	t->resolve = NULL;
-	if (err != 0) {
-		text = xasprintf("ssh: Could not resolve hostname %s: %s",
-				 options_host(t->o), gai_strerror(err));
-		tunnel_failed(t, text);
-		free(text);
-		return;
-	}
-	memcpy(d.addrs, addrs, n * sizeof(*addrs));
-	t->dial = dial_start(t->loop, &d);
-}
 
 static void
 tunnel_connect(struct tunnel *t)
@@ -362,9 +369,7 @@ tunnel_connect(struct tunnel *t)
 	strbuf_addf(&b, ",\"port\":%u", options_port(t->o));
 	status_emit(t->status, "connecting", b.s);
 	strbuf_clear(&b);
-	t->resolve =
-	    resolve_start(t->loop, options_host(t->o), options_port(t->o),
-			  t->o->family, tunnel_resolved, t);
+	link_open(t->link);
 }
 
 /* --- life --------------------------------------------------------------- */
@@ -391,6 +396,7 @@ tunnel_new(struct loop *l, const struct options *o, struct status *st)
 			say(o, OPT_LOG_ERROR, "%.*s", STRV_ARG(line));
 	strbuf_clear(&warn);
 	t->fwds = forwards_new(l, o, &forwards_callbacks, t);
+	t->link = link_new(l, o, t->auth, &session_callbacks, t);
 	backoff_init(&t->backoff, o->backoff_cap);
 	timer_init(&t->retry, l, tunnel_retry_cb, t);
 	timer_init(&t->reclaim, l, tunnel_reclaimed, t);
@@ -412,7 +418,9 @@ tunnel_start(struct tunnel *t)
 void
 tunnel_stop(struct tunnel *t)
 {
-	session_goodbye(t->session);
+	if (t->stopping)
+		return;
+	session_goodbye(link_session(t->link));
 	status_emit(t->status, "stopped", "");
 	tunnel_end(t, EXIT_SSH);
 }
@@ -430,10 +438,8 @@ tunnel_free(struct tunnel *t)
 		return;
 	timer_clear(&t->retry);
 	timer_clear(&t->reclaim);
-	resolve_cancel(t->resolve);
-	if (t->dial != NULL)
-		dial_cancel(t->dial);
-	session_close(t->session);
+	link_free(t->link);
+	spread_free(t->spread);
 	forwards_free(t->fwds);
 	auth_free(t->auth);
 	free(t);

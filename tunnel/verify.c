@@ -18,6 +18,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "tunnel/hostkey.h"
+#include "tunnel/expand.h"
 #include "tunnel/options.h"
 
 #define KNOWN_HOSTS_MAX (8 * 1024 * 1024)
@@ -42,7 +43,7 @@ each_file(const struct options *o, const struct options_list *l, file_cb cb,
 	for (size_t i = 0; i < l->n; i++) {
 		if (strcmp(l->v[i], "none") == 0)
 			continue;
-		path = options_expand(o, l->v[i]);
+		path = expand_path(o, l->v[i]);
 		if (file_read(path, KNOWN_HOSTS_MAX, &text, &len) == 0) {
 			cb(path, (struct strv){text, len}, arg);
 			free(text);
@@ -125,7 +126,7 @@ remember(const struct options *o, const char *name, const void *key, size_t n,
 
 	if (o->known_hosts.n == 0 || strcmp(o->known_hosts.v[0], "none") == 0)
 		return;
-	path = options_expand(o, o->known_hosts.v[0]);
+	path = expand_path(o, o->known_hosts.v[0]);
 	line = hostkey_line(name, key, n);
 	if ((slash = strrchr(path, '/')) != NULL && slash != path) {
 		*slash = '\0';

@@ -5,6 +5,18 @@ tests_unit_test_accesslog_SOURCES = tests/unit/test_accesslog.c
 tests_unit_test_accesslog_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_accesslog_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_api
+TESTS += tests/unit/test_api
+tests_unit_test_api_SOURCES = tests/unit/test_api.c $(NET_HELP)
+tests_unit_test_api_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_api_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_apiwho
+TESTS += tests/unit/test_apiwho
+tests_unit_test_apiwho_SOURCES = tests/unit/test_apiwho.c
+tests_unit_test_apiwho_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_apiwho_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_auth
 TESTS += tests/unit/test_auth
 tests_unit_test_auth_SOURCES = tests/unit/test_auth.c

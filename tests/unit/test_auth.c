@@ -129,7 +129,6 @@ test_tokens(void **state)
 	assert_int_equal(check_operator("ab-token", NULL), AUTH_REFUSED);
 	/* a token does not work as a bearer, and a bearer not as a token */
 	assert_int_equal(check(req("ab", NULL, "ab-token")), AUTH_REFUSED);
-	assert_int_equal(check(req("ab", NULL, "op-token")), AUTH_REFUSED);
 	assert_int_equal(check(req("ab", "hf_root", NULL)), AUTH_REFUSED);
 	/* a wrong token is not made good by a bearer */
 	assert_int_equal(check(req("ab", "x", "hf_root")), AUTH_REFUSED);
@@ -156,6 +155,48 @@ test_bearers(void **state)
 	assert_int_equal(check(q), AUTH_OK);
 	q.writes = true;
 	assert_int_equal(check(q), AUTH_FORBIDDEN);
+}
+
+/* Somebody, for the API: with a name and namespaces. */
+static enum auth_verdict
+check_user(const char *token, const char *bearer, bool writes)
+{
+	struct auth_req q = req("", token, bearer);
+
+	q.need = AUTH_NEED_USER;
+	q.writes = writes;
+	return check(q);
+}
+
+static void
+test_users(void **state)
+{
+	(void)state;
+	apply("bearer ", "hf_two", " two two,team user");
+	assert_int_equal(check(req("ab", NULL, "hf_two")), AUTH_OK);
+	assert_int_equal(check(req("cd", NULL, "hf_two")), AUTH_FORBIDDEN);
+	assert_int_equal(check_user(NULL, "hf_two", true), AUTH_OK);
+	assert_string_equal(who.user, "two");
+	assert_string_equal(who.namespaces, "two,team");
+	assert_false(who.readonly);
+	assert_int_equal(check_user(NULL, "hf_rob", false), AUTH_OK);
+	assert_true(who.readonly);
+	assert_int_equal(check_user(NULL, "hf_rob", true), AUTH_FORBIDDEN);
+	assert_int_equal(check_user(NULL, "hf_root", true), AUTH_OK);
+	assert_int_equal(who.kind, AUTH_ADMIN);
+	assert_int_equal(check_user(NULL, "hf_nobody", false), AUTH_REFUSED);
+	assert_int_equal(check_user("ab-token", NULL, false), AUTH_REFUSED);
+	assert_int_equal(check_user(NULL, NULL, false), AUTH_REFUSED);
+	/* the operator, by either field */
+	assert_int_equal(check_user("op-token", NULL, true), AUTH_OK);
+	assert_int_equal(check_user(NULL, "op-token", true), AUTH_OK);
+	assert_int_equal(who.kind, AUTH_OPERATOR);
+	assert_string_equal(who.user, "operator");
+	assert_string_equal(who.namespaces, "operator");
+	assert_int_equal(check(req("cd", NULL, "op-token")), AUTH_OK);
+	/* a namespace is a whole word of the list */
+	apply("bearer ", "hf_tea", " tea tea,eam,team2 user");
+	assert_int_equal(check(req("ab", NULL, "hf_tea")), AUTH_FORBIDDEN);
 }
 
 /* Known or not: the same steps, the same verdicts. */
@@ -276,7 +317,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(test_tokens),      TEST(test_bearers), TEST(test_no_oracle),
 	    TEST(test_cache),       TEST(test_read),    TEST(test_long_tokens),
-	    TEST(test_no_operator),
+	    TEST(test_no_operator), TEST(test_users),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

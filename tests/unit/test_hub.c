@@ -22,16 +22,14 @@ test_parse(void **state)
 	static const char text[] =
 	    "{\"type\":\"user\",\"name\":\"ann\",\"orgs\":["
 	    "{\"name\":\"team\",\"isEnterprise\":true},{\"x\":1},3,"
-	    "{\"name\":\"\"},{\"name\":\"other\"}],\"auth\":{}}";
+	    "{\"name\":\"\"},{\"name\":\"a,b\"},{\"name\":\"other\"}],\"auth\":"
+	    "{}}";
 	struct hub_user u;
 
 	(void)state;
 	assert_int_equal(hub_parse(strv_of(text), &u), 0);
 	assert_string_equal(u.name, "ann");
-	assert_int_equal(u.nns, 3);
-	assert_string_equal(u.ns[0], "ann");
-	assert_string_equal(u.ns[1], "team");
-	assert_string_equal(u.ns[2], "other");
+	assert_string_equal(u.namespaces, "ann,team,other");
 	hub_user_clear(&u);
 	assert_null(u.name);
 }
@@ -40,7 +38,15 @@ static void
 test_refused(void **state)
 {
 	static const char *const bad[] = {
-	    "", "[]", "{}", "{\"name\":1}", "{\"name\":\"\"}", "{\"name\"", "x",
+	    "",
+	    "[]",
+	    "{}",
+	    "{\"name\":1}",
+	    "{\"name\":\"\"}",
+	    "{\"name\"",
+	    "x",
+	    "{\"name\":\"a,b\"}",
+	    "{\"name\":\"a\\nb\"}",
 	};
 	struct hub_user u;
 	size_t i;
@@ -55,6 +61,7 @@ test_many_orgs(void **state)
 {
 	struct strbuf b = {0};
 	struct hub_user u;
+	const char *p;
 	int i;
 
 	(void)state;
@@ -63,7 +70,9 @@ test_many_orgs(void **state)
 		strbuf_addf(&b, ",{\"name\":\"o%d\"}", i);
 	strbuf_adds(&b, "]}");
 	assert_int_equal(hub_parse((struct strv){b.s, b.len}, &u), 0);
-	assert_int_equal(u.nns, HUB_NS_MAX);
+	for (p = u.namespaces, i = 1; *p != '\0'; p++)
+		i += *p == ',';
+	assert_int_equal(i, HUB_NS_MAX);
 	hub_user_clear(&u);
 	strbuf_clear(&b);
 }

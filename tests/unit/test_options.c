@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "tunnel/cli.h"
+#include "tunnel/expand.h"
 #include "tunnel/options.h"
 #include "tunnel/spec.h"
 
@@ -117,7 +118,7 @@ test_expand(void **state)
 	o.host = xstrdup("h");
 	o.user = xstrdup("u");
 	options_finish(&o);
-	s = options_expand(&o, "~/.ssh/%r@%h:%p%%%q");
+	s = expand_path(&o, "~/.ssh/%r@%h:%p%%%q");
 	assert_string_equal(s, "/home/x/.ssh/u@h:22%%q");
 	free(s);
 	options_clear(&o);

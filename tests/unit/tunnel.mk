@@ -24,3 +24,13 @@ TESTS += tests/unit/test_spec
 tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
 tests_unit_test_spec_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_spec_LDADD = $(LIBTUNNEL) $(LIBBASE) $(CMOCKA_LIBS)
+
+if LIBSSH2_CHACHA
+check_PROGRAMS += tests/unit/test_chachapoly
+TESTS += tests/unit/test_chachapoly
+tests_unit_test_chachapoly_SOURCES = tests/unit/test_chachapoly.c \
+	tunnel/chachapoly.c
+tests_unit_test_chachapoly_CPPFLAGS = $(LIBSSH2_CFLAGS) $(AM_CPPFLAGS)
+tests_unit_test_chachapoly_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_chachapoly_LDADD = $(OPENSSL_LIBS) $(CMOCKA_LIBS)
+endif

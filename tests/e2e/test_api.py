@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control plane's API through the workers: who asks, as the master is told
+and as nobody outside can say."""
+
+import json
+import subprocess
+
+import pytest
+
+from support import paths
+from support.gateway import Gateway
+from support.http import Client, fetch, get
+
+WHOAMI = "/api/whoami-v2"
+OPERATOR = "operator-0123456789abcdef0123456789abcdef"
+CONFIG = """\
+[gateway]
+state_dir = {tmp}/state
+workers = {workers}
+{more}
+
+[listen plain]
+address = http://127.0.0.1:0
+
+[listen tls]
+address = https://127.0.0.1:0
+
+[auth]
+operator_token_file = {tmp}/operator
+operator_name = root
+
+[admin]
+listen = off
+"""
+
+
+def token(gw, *args):
+    out = subprocess.run(
+        [paths.GATEWAY, "token", "add", *args, "-c", gw.config],
+        env=paths.child_env({}), capture_output=True, check=True)
+    return out.stdout.decode().strip()
+
+
+def bearer(secret):
+    return {"Authorization": f"Bearer {secret}"}
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def gw(module_tmp, request):
+    tmp = module_tmp / str(request.param)
+    tmp.mkdir()
+    tmp.chmod(0o755)
+    secret = tmp / "operator"
+    secret.write_text(OPERATOR + "\n")
+    secret.chmod(0o600)
+    config = CONFIG.format(tmp=tmp, workers=request.param,
+                           more="trusted_proxy = 127.0.0.1")
+    gw = Gateway(tmp, config=config, token=None)
+    gw.ann = token(gw, "ann", "--namespace", "ann,team")
+    gw.reader = token(gw, "eve", "--role", "readonly")
+    with gw:
+        yield gw
+
+
+def test_whoami(gw):
+    for url in (gw.http, gw.https):
+        r = get(url, WHOAMI, headers=bearer(gw.ann))
+        assert r.status == 200
+        me = json.loads(r.body)
+        assert me["type"] == "user" and me["name"] == "ann"
+        assert [o["name"] for o in me["orgs"]] == ["team"]
+    me = json.loads(get(gw.http, WHOAMI, headers=bearer(gw.reader)).body)
+    assert me["name"] == "eve" and me["orgs"] == []
+    assert me["auth"]["accessToken"]["role"] == "read"
+
+
+def test_operator(gw):
+    for headers in (bearer(OPERATOR), {"X-Sandbox-Token": OPERATOR}):
+        r = get(gw.http, WHOAMI, headers=headers)
+        assert r.status == 200 and json.loads(r.body)["name"] == "root"
+
+
+def test_operator_of_a_sidecar(shared):
+    r = get(shared.https, WHOAMI, headers=bearer(shared.token))
+    assert r.status == 200 and json.loads(r.body)["name"] == "operator"
+
+
+def test_no_credential(gw):
+    r = get(gw.http, "/api/agent-harnesses")
+    assert r.status == 200
+    assert json.loads(r.body) == {"standardEnvVars": [], "harnesses": {}}
+    # What is sent there all the same does not matter.
+    r = get(gw.http, "/api/agent-harnesses?x", headers=bearer("wrong"))
+    assert r.status == 200
+    answers = {get(gw.http, path, headers=headers).body
+               for path in (WHOAMI, "/api/nothing", "/buckets/x")
+               for headers in ({}, bearer("hf_wrong"),
+                               {"X-Sandbox-Token": "wrong"})}
+    assert len(answers) == 1 and b"unauthorized" in answers.pop()
+
+
+def test_identity_cannot_be_said(gw):
+    said = {"X-Sbx-User": "ann", "X-Sbx-Namespaces": "ann",
+            "X-Sbx-Role": "operator", "x-sbx-role": "admin",
+            "X_Sbx_User": "ann", "X-Sbx_User": "ann"}
+    assert get(gw.http, WHOAMI, headers=said).status == 401
+    r = get(gw.http, WHOAMI, headers=said | bearer(gw.reader))
+    assert r.status == 200 and json.loads(r.body)["name"] == "eve"
+    assert json.loads(r.body)["auth"]["accessToken"]["role"] == "read"
+
+
+def test_nothing_there(gw):
+    r = get(gw.http, "/api/nothing", headers=bearer(gw.ann))
+    assert r.status == 404 and json.loads(r.body)["code"] == "not_found"
+    assert "nothing" in r["X-Error-Message"]
+    r = fetch(gw.http, "DELETE", WHOAMI, headers=bearer(gw.ann))
+    assert r.status == 405 and r["Allow"] == "GET"
+    # A reader does not get that far with anything but reading.
+    r = fetch(gw.http, "DELETE", WHOAMI, headers=bearer(gw.reader))
+    assert r.status == 403
+
+
+def test_connection_is_kept(gw):
+    with Client(gw.http) as c:
+        for secret, name in ((gw.ann, "ann"), (gw.reader, "eve")) * 3:
+            r = c.request("GET", WHOAMI, headers=bearer(secret)).response()
+            assert json.loads(r.body)["name"] == name
+
+
+def test_socket_is_closed_to_others(gw):
+    path = gw.state_dir / "api.sock"
+    assert path.stat().st_mode & 0o7777 == 0o600
