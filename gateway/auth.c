@@ -90,24 +90,21 @@ auth_read(const struct http_head *h, struct auth_req *q)
 
 /* --- the cached decision ----------------------------------------------- */
 
-/* The credential that decides. p NULL: there is none. */
-static struct strv
-credential(const struct auth_req *q, bool *by_token)
-{
-	*by_token = q->token.p != NULL;
-	return *by_token ? q->token : q->bearer;
-}
-
 static bool
 cached(const struct auth *a, const struct auth_cache *c,
-       const struct auth_req *q, struct strv cred, bool by_token)
+       const struct auth_req *q)
 {
+	struct strv cred = c->by_token ? q->token : q->bearer;
+
 	if (c->version != route_version(a->routes) || c->need != q->need ||
-	    c->by_token != by_token || c->len != cred.len ||
-	    q->now_ms >= c->expires_ms)
+	    cred.p == NULL || c->len != cred.len || q->now_ms >= c->expires_ms)
 		return false;
-	if (q->need == AUTH_NEED_SANDBOX &&
+	if ((q->need == AUTH_NEED_SANDBOX || q->need == AUTH_NEED_LIST) &&
 	    (c->sb == NULL || !strv_eq(strv_of(c->sb->id), q->id)))
+		return false;
+	/* A bearer counts for nothing beside a token, unless to a job. */
+	if (!c->by_token && q->token.p != NULL &&
+	    (c->sb == NULL || !c->sb->job))
 		return false;
 	return token_equal_raw(c->cred, cred.p, cred.len);
 }
@@ -117,8 +114,7 @@ remember(const struct auth *a, struct auth_cache *c, const struct auth_req *q,
 	 const struct auth_who *who, struct route_sandbox *sb,
 	 uint64_t expires_ms)
 {
-	bool by_token;
-	struct strv cred = credential(q, &by_token);
+	struct strv cred = who->by_token ? q->token : q->bearer;
 
 	c->version = 0;
 	if (cred.len > sizeof(c->cred))
@@ -128,7 +124,7 @@ remember(const struct auth *a, struct auth_cache *c, const struct auth_req *q,
 	c->expires_ms = expires_ms;
 	c->kind = (uint8_t)who->kind;
 	c->need = (uint8_t)q->need;
-	c->by_token = by_token;
+	c->by_token = who->by_token;
 	c->len = (uint8_t)cred.len;
 	memcpy(c->name, who->name, sizeof(c->name));
 	memcpy(c->cred, cred.p, cred.len);
@@ -138,6 +134,7 @@ remember(const struct auth *a, struct auth_cache *c, const struct auth_req *q,
 
 struct decision {
 	struct auth_who who;
+	enum auth_need need;
 	struct route_sandbox *sb;
 	uint64_t expires_ms;
 	bool cacheable;
@@ -172,7 +169,7 @@ decide_token(struct auth *a, const struct auth_req *q, struct decision *d)
 	is_operator = token_equal_raw(a->operator_hash, hash, sizeof(hash));
 	is_own = token_equal_raw(want, hash, sizeof(hash));
 	d->who.by_token = true;
-	if (is_own && want != a->nothing && q->need == AUTH_NEED_SANDBOX) {
+	if (is_own && want != a->nothing && d->need == AUTH_NEED_SANDBOX) {
 		name_it(d, AUTH_SANDBOX, "sandbox");
 		return AUTH_OK;
 	}
@@ -205,8 +202,8 @@ decide_bearer(const struct route_bearer *b, const struct auth_req *q,
 		d->who.kind = AUTH_ADMIN;
 		return AUTH_OK;
 	}
-	if (q->need == AUTH_NEED_OPERATOR ||
-	    (q->need == AUTH_NEED_SANDBOX &&
+	if (d->need == AUTH_NEED_OPERATOR ||
+	    (d->need == AUTH_NEED_SANDBOX &&
 	     (ns == NULL || !route_ns_has(b->ns, ns))))
 		return AUTH_FORBIDDEN;
 	if (strcmp(b->role, "readonly") == 0) {
@@ -218,8 +215,7 @@ decide_bearer(const struct route_bearer *b, const struct auth_req *q,
 }
 
 static enum auth_verdict
-decide_hub_user(const struct hub_user *u, const struct auth_req *q,
-		struct decision *d)
+decide_hub_user(const struct hub_user *u, struct decision *d)
 {
 	const char *ns = namespace_of(d->sb);
 
@@ -227,9 +223,9 @@ decide_hub_user(const struct hub_user *u, const struct auth_req *q,
 	d->who.user = u->name;
 	d->who.namespaces = u->namespaces;
 	d->expires_ms = u->expires_ms;
-	if (q->need == AUTH_NEED_USER)
+	if (d->need == AUTH_NEED_USER)
 		return AUTH_OK;
-	if (q->need == AUTH_NEED_OPERATOR || ns == NULL)
+	if (d->need == AUTH_NEED_OPERATOR || ns == NULL)
 		return AUTH_FORBIDDEN;
 	return route_ns_has(u->namespaces, ns) ? AUTH_OK : AUTH_FORBIDDEN;
 }
@@ -256,7 +252,7 @@ decide_user(struct auth *a, const struct auth_req *q, struct decision *d)
 	case HUB_ASKING:
 		return AUTH_ASK_HUB;
 	case HUB_YES:
-		return decide_hub_user(u, q, d);
+		return decide_hub_user(u, d);
 	case HUB_NO:
 		return AUTH_REFUSED;
 	case HUB_DOWN:
@@ -265,38 +261,94 @@ decide_user(struct auth *a, const struct auth_req *q, struct decision *d)
 	return AUTH_DOWN;
 }
 
+/*
+ * Which of the two counts. A token that fails must not be told from one that is
+ * a job's, so then the bearer is looked at whatever the id names; it is of use
+ * only where that is a job, or nothing.
+ */
+static enum auth_verdict
+decide(struct auth *a, const struct auth_req *q, struct decision *d)
+{
+	bool job = d->sb != NULL && d->sb->job;
+	enum auth_verdict v;
+
+	if (q->token.p == NULL)
+		return decide_user(a, q, d);
+	v = decide_token(a, q, d);
+	if (v == AUTH_OK && !job)
+		return v;
+	if (q->bearer.p == NULL || !token_plausible(q->bearer, CRED_MAX))
+		return AUTH_REFUSED;
+	memset(&d->who, 0, sizeof(d->who));
+	v = decide_user(a, q, d);
+	if (v == AUTH_OK && !job &&
+	    (d->sb != NULL || q->need == AUTH_NEED_OPERATOR ||
+	     q->need == AUTH_NEED_USER))
+		return AUTH_REFUSED;
+	return v;
+}
+
+/* Looks up what is meant, and with it what that takes. */
+static void
+find(struct auth *a, const struct auth_req *q, struct decision *d)
+{
+	d->need = q->need;
+	if (q->need == AUTH_NEED_SANDBOX || q->need == AUTH_NEED_LIST)
+		d->sb = route_lookup(a->routes, q->id);
+	if (q->need != AUTH_NEED_LIST)
+		return;
+	d->need = AUTH_NEED_SANDBOX;
+	if (d->sb == NULL || !d->sb->job) {
+		d->need = AUTH_NEED_OPERATOR;
+		d->sb = NULL;
+	}
+}
+
+static bool
+may_cache(const struct auth_req *q, const struct decision *d)
+{
+	/* There is no room for a user's namespaces. */
+	return d->cacheable && q->need != AUTH_NEED_USER &&
+	       (q->need != AUTH_NEED_LIST || d->sb != NULL);
+}
+
+static void
+recall(const struct auth_cache *c, struct auth_who *who,
+       struct route_sandbox **sb)
+{
+	who->kind = (enum auth_kind)c->kind;
+	who->by_token = c->by_token;
+	memcpy(who->name, c->name, sizeof(who->name));
+	*sb = c->sb;
+}
+
 enum auth_verdict
 auth_check(struct auth *a, struct auth_cache *cache, const struct auth_req *q,
 	   struct auth_who *who, struct route_sandbox **sb)
 {
 	struct decision d = {.expires_ms = UINT64_MAX, .cacheable = true};
+	struct strv cred = q->token.p != NULL ? q->token : q->bearer;
 	enum auth_verdict v;
-	bool by_token;
-	struct strv cred = credential(q, &by_token);
 
 	if (cred.p == NULL || !token_plausible(cred, CRED_MAX))
 		return AUTH_REFUSED;
-	if (cache->version != 0 && cached(a, cache, q, cred, by_token)) {
-		who->kind = (enum auth_kind)cache->kind;
-		who->by_token = by_token;
-		memcpy(who->name, cache->name, sizeof(who->name));
-		*sb = cache->sb;
+	if (cache->version != 0 && cached(a, cache, q)) {
+		recall(cache, who, sb);
 		return AUTH_OK;
 	}
-	if (q->need == AUTH_NEED_SANDBOX)
-		d.sb = route_lookup(a->routes, q->id);
-	v = by_token ? decide_token(a, q, &d) : decide_user(a, q, &d);
+	find(a, q, &d);
+	v = decide(a, q, &d);
 	/* What was not found may be news that is still on its way. */
 	if (!q->synced &&
 	    (v == AUTH_REFUSED || v == AUTH_FORBIDDEN ||
-	     (v == AUTH_OK && d.sb == NULL && q->need == AUTH_NEED_SANDBOX)))
+	     (v == AUTH_OK && d.sb == NULL && q->need != AUTH_NEED_OPERATOR &&
+	      q->need != AUTH_NEED_USER)))
 		return AUTH_SYNC;
 	if (v != AUTH_OK)
 		return v;
 	*who = d.who;
 	*sb = d.sb;
-	/* The cache has no room for a user's namespaces. */
-	if (d.cacheable && q->need != AUTH_NEED_USER)
+	if (may_cache(q, &d))
 		remember(a, cache, q, &d.who, d.sb, d.expires_ms);
 	return AUTH_OK;
 }

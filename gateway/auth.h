@@ -6,7 +6,8 @@
  *
  * Credentials: X-Sandbox-Token, the sandbox's own or the operator's, decides
  * alone when it is there; else Authorization: Bearer, a user's token from the
- * token file or one that the hub vouches for.
+ * token file or one that the hub vouches for. To a job the bearer alone counts:
+ * its X-Sandbox-Token is between the client and the job's agent.
  *
  * No oracle: whether a sandbox exists changes neither the answer nor the way
  * to it for who has no credential that opens it. A credential that fails is
@@ -52,6 +53,7 @@ struct auth_who {
 /* What a request wants to open. */
 enum auth_need {
 	AUTH_NEED_SANDBOX,  /* the sandbox `id` */
+	AUTH_NEED_LIST,     /* the job `id`; if that is none, the whole */
 	AUTH_NEED_OPERATOR, /* the whole: operator or admin */
 	AUTH_NEED_USER      /* to be somebody */
 };

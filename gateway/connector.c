@@ -44,11 +44,11 @@ struct connect_step {
 	int (*start)(struct connect_req *q, int *fd);
 };
 
-/* A control channel to an agent on this machine, or (name NULL) the one to
- * the master; with the questions that wait for an answer there. */
+/* A control channel to an agent on this machine, or (path NULL) the one to
+ * the master; with the questions that wait for an answer there. One to an agent
+ * is gone when its channel ends: jobs' agents come and go. */
 struct link {
 	struct connector *c;
-	char *name;
 	char *path;
 	struct seqpkt *sp; /* NULL: closed */
 	struct connect_req *asked, **tail;
@@ -58,7 +58,7 @@ struct connector {
 	struct worker *w;
 	struct loop *loop;
 	uint64_t n;
-	struct hash *links; /* by agent */
+	struct hash *links; /* by path */
 	struct link master;
 	struct log_gate gate;
 };
@@ -210,7 +210,8 @@ ask(struct connect_req *q, struct link *k)
 		return E_PEER;
 	q->n = ++q->c->n;
 	r = seqpkt_sendf(k->sp, -1, "connect %" PRIu64 " %s %u", q->n,
-			 q->sb->id[0] != '\0' ? q->sb->id : "-", q->port);
+			 !q->sb->job && q->sb->id[0] != '\0' ? q->sb->id : "-",
+			 q->port);
 	if (r != 0)
 		return r;
 	q->link = k;
@@ -322,11 +323,13 @@ link_message(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 	answer(arg, msg, fd);
 }
 
+/* It broke, or never came about: whoever asked is told. */
 static void
-link_down(struct link *k)
+link_end(struct link *k)
 {
 	struct connect_req *q;
 
+	(void)hash_del(k->c->links, strv_of(k->path));
 	if (k->sp != NULL)
 		seqpkt_close(k->sp);
 	k->sp = NULL;
@@ -334,13 +337,15 @@ link_down(struct link *k)
 		unask(q);
 		finish(q, E_PEER, -1);
 	}
+	free(k->path);
+	loop_defer_free(k->c->loop, k, NULL);
 }
 
 static void
 link_closed(struct seqpkt *sp, void *arg)
 {
 	(void)sp;
-	link_down(arg);
+	link_end(arg);
 }
 
 static const struct seqpkt_cbs link_cbs = {.message = link_message,
@@ -353,56 +358,48 @@ link_init(struct link *k, struct connector *c)
 	k->tail = &k->asked;
 }
 
+/* The channel at path; NULL: nobody is there. */
 static struct link *
-link_get(struct connector *c, const struct route_agent *agent)
+link_get(struct connector *c, const char *path)
 {
-	struct link *k = hash_get(c->links, strv_of(agent->name));
-
-	if (k == NULL) {
-		k = xcalloc(1, sizeof(*k));
-		link_init(k, c);
-		k->name = xstrdup(agent->name);
-		(void)hash_set(c->links, strv_of(k->name), k);
-	}
-	if (k->path == NULL || strcmp(k->path, agent->control) != 0) {
-		link_down(k); /* it has moved */
-		free(k->path);
-		k->path = xstrdup(agent->control);
-	}
-	return k;
-}
-
-static int
-link_up(struct link *k)
-{
+	struct link *k = hash_get(c->links, strv_of(path));
 	unsigned held;
 	int fd, r;
 
-	if (k->sp != NULL)
-		return 0;
-	if ((r = seqpkt_connect(k->path, &fd)) != 0) {
-		if (log_gate_pass(&k->c->gate, 1, &held))
-			log_warn("agent.control",
-				 "agent=%s path=%s err=%s more=%u", k->name,
-				 k->path, err_text(r), held);
-		return E_PEER;
+	if (k != NULL)
+		return k;
+	if ((r = seqpkt_connect(path, &fd)) != 0) {
+		if (log_gate_pass(&c->gate, 1, &held))
+			log_warn("agent.control", "path=%s err=%s more=%u",
+				 path, err_text(r), held);
+		return NULL;
 	}
-	k->sp = seqpkt_take_fd(k->c->loop, fd, &link_cbs, k);
-	return 0;
+	k = xcalloc(1, sizeof(*k));
+	link_init(k, c);
+	k->path = xstrdup(path);
+	k->sp = seqpkt_take_fd(c->loop, fd, &link_cbs, k);
+	(void)hash_set(c->links, strv_of(k->path), k);
+	return k;
+}
+
+/* Of the agent that can give descriptors to its ports; NULL: none. */
+static const char *
+control_of(const struct route_sandbox *sb)
+{
+	if (sb->job)
+		return sb->control;
+	return sb->agent != NULL ? sb->agent->control : NULL;
 }
 
 static int
 step_agent(struct connect_req *q, int *fd)
 {
+	const char *path = control_of(q->sb);
 	struct link *k;
-	int r;
 
 	(void)fd;
-	if (q->sb->agent == NULL || q->sb->agent->control == NULL)
-		return E_PEER; /* it has moved away meanwhile */
-	k = link_get(q->c, q->sb->agent);
-	if ((r = link_up(k)) != 0)
-		return r;
+	if (path == NULL || (k = link_get(q->c, path)) == NULL)
+		return E_PEER; /* it has moved away, or ended meanwhile */
 	return ask(q, k);
 }
 
@@ -458,8 +455,7 @@ timer_cb(void *arg)
 bool
 connector_reaches(const struct route_sandbox *sb)
 {
-	return sb->conf != NULL ||
-	       (sb->agent != NULL && sb->agent->control != NULL);
+	return sb->conf != NULL || control_of(sb) != NULL;
 }
 
 int
@@ -525,18 +521,14 @@ void
 connector_free(struct connector *c)
 {
 	struct link *k;
-	size_t pos = 0;
+	size_t pos;
 
 	if (c == NULL)
 		return;
 	assert(c->master.asked == NULL);
-	while ((k = hash_next(c->links, &pos, NULL)) != NULL) {
+	for (pos = 0; (k = hash_next(c->links, &pos, NULL)) != NULL; pos = 0) {
 		assert(k->asked == NULL);
-		if (k->sp != NULL)
-			seqpkt_close(k->sp);
-		free(k->name);
-		free(k->path);
-		free(k);
+		link_end(k);
 	}
 	hash_free(c->links);
 	free(c);

@@ -71,28 +71,24 @@ default_with_agent(struct route_table *t)
 	return sb->conf;
 }
 
-bool
+void
 dispatch_need(struct exchange *ex)
 {
 	struct route_table *t = worker_routes(ex->path->w);
 	struct route_match *m = &ex->m;
 	struct auth_req *q = &ex->want;
 
-	if (m->label.len > 0 && route_agent(t, m->label) == NULL) {
-		/* a sandbox by name: the path may name no other */
-		if (m->id.len > 0 && !strv_eq_nocase(m->id, m->label))
-			return false;
-		m->id = m->label;
-	}
-	q->id = m->id;
+	/* By name it is a sandbox or a job, whatever the path says. */
+	ex->by_label = m->label.len > 0 && route_agent(t, m->label) == NULL;
+	q->id = ex->by_label ? m->label : m->id;
 	q->need = AUTH_NEED_SANDBOX;
 	if (m->kind == ROUTE_API)
 		q->need = AUTH_NEED_USER;
-	else if (m->kind == ROUTE_AGENT &&
-		 (is_whole_list(m->tail) ||
-		  (m->id.len == 0 && default_with_agent(t) == NULL)))
+	else if (m->kind == ROUTE_AGENT && is_whole_list(m->tail))
+		q->need = ex->by_label ? AUTH_NEED_LIST : AUTH_NEED_OPERATOR;
+	else if (m->kind == ROUTE_AGENT && q->id.len == 0 &&
+		 default_with_agent(t) == NULL)
 		q->need = AUTH_NEED_OPERATOR;
-	return true;
 }
 
 /* What answers with a secret gives away more than may be read. */
@@ -174,6 +170,28 @@ go_agent(struct exchange *ex)
 	proxy_start(ex);
 }
 
+/* All that is behind a job's label is for its agent, which looks at the
+ * X-Sandbox-Token. What is meant for a port goes on below its prefix there. */
+static void
+go_job(struct exchange *ex)
+{
+	const struct route_match *m = &ex->m;
+
+	if (m->kind == ROUTE_PORT ? !route_stays_below(m->tail)
+				  : !route_plain_path(m->inner)) {
+		exchange_fail(ex, GE_BAD_REQUEST,
+			      "that path could be read in two ways");
+		return;
+	}
+	if (ex->sb->http == NULL) {
+		exchange_fail(ex, GE_NO_ROUTE, "this job has no agent");
+		return;
+	}
+	ex->agent_http = ex->sb->http;
+	ex->target = m->inner;
+	proxy_start(ex);
+}
+
 /* A port: what the server inside gets as its target. */
 static void
 go_port(struct exchange *ex)
@@ -183,6 +201,11 @@ go_port(struct exchange *ex)
 
 	if (ex->sb == NULL) {
 		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
+		return;
+	}
+	if (ex->sb->job && ex->sb->control == NULL) {
+		exchange_fail(ex, GE_NO_ROUTE,
+			      "this job has no ports of its own");
 		return;
 	}
 	if (!connector_reaches(ex->sb)) {
@@ -285,8 +308,57 @@ is_gone(struct exchange *ex)
 	if (ex->sb == NULL || !ex->sb->gone)
 		return false;
 	/* Deleting once more is the agent's to answer. */
-	return !(ex->m.kind == ROUTE_AGENT && h->method == M_DELETE &&
+	return ex->sb->job ||
+	       !(ex->m.kind == ROUTE_AGENT && h->method == M_DELETE &&
 		 ex->who.kind >= AUTH_ADMIN);
+}
+
+/* A sandbox by name: the path may name no other. */
+static bool
+contradicts(struct exchange *ex)
+{
+	struct route_match *m = &ex->m;
+
+	if (m->label.len == 0 || (ex->sb != NULL && ex->sb->job))
+		return false;
+	if (ex->by_label) {
+		if (m->id.len > 0 && !strv_eq_nocase(m->id, m->label)) {
+			exchange_fail(ex, GE_BAD_REQUEST,
+				      "the path names another sandbox");
+			return true;
+		}
+		m->id = m->label;
+	}
+	if (ex->sb != NULL && ex->sb->agent != NULL &&
+	    !strv_eq_nocase(m->label, strv_of(ex->sb->id)) &&
+	    !strv_eq_nocase(m->label, strv_of(ex->sb->agent->name))) {
+		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
+		return true;
+	}
+	return false;
+}
+
+/* To where it was asked to go. */
+static void
+go(struct exchange *ex)
+{
+	bool job = ex->sb != NULL && ex->sb->job;
+
+	if (ex->m.kind == ROUTE_API)
+		go_api(ex);
+	else if (ex->m.kind == ROUTE_PORT && ex->m.no_slash &&
+		 !ex->m.keep_prefix &&
+		 rewrite_is_navigation(httpd_head(ex->rq)))
+		add_slash(ex);
+	else if (job && ex->by_label)
+		go_job(ex);
+	else if (ex->m.kind == ROUTE_PORT)
+		go_port(ex);
+	else if (job)
+		exchange_fail(ex, GE_NO_ROUTE,
+			      "a job's agent is at /<job>--49983.<any>/");
+	else
+		go_agent(ex);
 }
 
 void
@@ -307,23 +379,10 @@ dispatch_go(struct exchange *ex, struct route_sandbox *sb)
 			return;
 		}
 	}
-	if (is_gone(ex)) {
+	if (is_gone(ex))
 		exchange_fail(ex, GE_SANDBOX_STOPPED, ex->sb->gone_reason);
-		return;
-	}
-	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->agent != NULL &&
-	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->id)) &&
-	    !strv_eq_nocase(ex->m.label, strv_of(ex->sb->agent->name))) {
-		exchange_fail(ex, GE_NO_SUCH_SANDBOX, NULL);
-		return;
-	}
-	if (ex->m.kind == ROUTE_API)
-		go_api(ex);
-	else if (ex->m.kind == ROUTE_AGENT)
-		go_agent(ex);
-	else if (ex->m.no_slash && !ex->m.keep_prefix &&
-		 rewrite_is_navigation(httpd_head(ex->rq)))
-		add_slash(ex);
-	else
-		go_port(ex);
+	else if (ex->sb != NULL && route_starts(ex->sb))
+		hold_start(ex);
+	else if (!contradicts(ex))
+		go(ex);
 }

@@ -65,6 +65,8 @@ static const struct error {
     [GE_AUTH_UNAVAILABLE] = {503, 5, "auth_unavailable",
 			     "Tokens cannot be checked right now",
 			     "the credential could not be verified now"},
+    [GE_STARTING] = {503, 1, "sandbox_starting", "Starting",
+		     "the sandbox is not ready yet"},
 };
 
 unsigned

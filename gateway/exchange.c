@@ -72,6 +72,7 @@ exchange_stop(struct exchange *ex)
 		worker_sync_cancel(ex->sync);
 	ex->sync = NULL;
 	hub_wait_cancel(&ex->hub);
+	hold_stop(ex);
 	connector_cancel(&ex->dial);
 	proxy_stop(ex);
 }
@@ -268,6 +269,14 @@ authorise(struct exchange *ex)
 	exchange_fail(ex, GE_AUTH_UNAVAILABLE, NULL);
 }
 
+void
+exchange_again(struct exchange *ex)
+{
+	route_release(ex->sb);
+	ex->sb = NULL;
+	authorise(ex);
+}
+
 /* --- arrival ----------------------------------------------------------- */
 
 /* Writes "<prefix><seq>" in hex; a peer that we trust brings its own. */
@@ -393,12 +402,10 @@ request_cb(struct httpd_req *rq, void *arg)
 		exchange_fail(ex, GE_BAD_REQUEST, ex->m.why);
 	} else if (ex->m.kind == ROUTE_NONE) {
 		exchange_fail(ex, GE_NO_ROUTE, NULL);
-	} else if (!dispatch_need(ex)) {
-		exchange_fail(ex, GE_BAD_REQUEST,
-			      "the path names another sandbox");
 	} else if (dispatch_public(ex)) {
 		dispatch_go(ex, NULL);
 	} else {
+		dispatch_need(ex);
 		auth_read(h, &ex->want);
 		if (!ex->trusted)
 			ex->want.peer = httpd_conn_peer(httpd_req_conn(rq));
@@ -514,10 +521,31 @@ exchange_connected(struct worker *w, struct strv msg, int fd)
 }
 
 void
+exchange_job(struct worker *w, struct strv id)
+{
+	hold_wake(worker_parts(w)->path, id);
+}
+
+/* What is kept to the agent that a job had to itself. */
+static void
+forget_agent(struct worker *w, const struct route_sandbox *s)
+{
+	char *key = xasprintf("@%s", s->http);
+
+	httpc_pool_flush(worker_pool(w), strv_of(key));
+	free(key);
+}
+
+void
 exchange_gone(struct worker *w, struct strv id, uint64_t generation)
 {
+	const struct route_sandbox *s = route_lookup(worker_routes(w), id);
 	char key[SANDBOX_ID_MAX + 24];
 	int n;
+
+	if (s != NULL && s->http != NULL)
+		forget_agent(w, s);
+	hold_wake(worker_parts(w)->path, id);
 
 	n = snprintf(key, sizeof(key), "%.*s/%" PRIu64 "/", STRV_ARG(id),
 		     generation);

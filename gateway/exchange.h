@@ -40,6 +40,8 @@ void exchange_connected(struct worker *w, struct strv msg, int fd);
 /* That sandbox was stopped (the replica says so already): its kept upstream
  * connections and its tunnels end. */
 void exchange_gone(struct worker *w, struct strv id, uint64_t generation);
+/* That job has an address now, maybe: who waited for it goes on. */
+void exchange_job(struct worker *w, struct strv id);
 /* Opens the access log anew (logrotate). */
 void exchange_reopen_logs(struct worker *w);
 

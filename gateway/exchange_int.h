@@ -4,7 +4,7 @@
  * the two messages) and tunnel.c (after a 101) share; private to them.
  *
  * An exchange is in one state:
- *   AUTH     waits for the table or the hub
+ *   AUTH     waits for the table or the hub, or for a job to start
  *   CONNECT  waits for a connection
  *   PROXY    the request is on its way, the response awaited or flowing
  *   DONE     answered (by us or to the end), or given up; only `closed` is left
@@ -42,6 +42,7 @@ struct path {
 	struct tunnel *tunnels;
 	size_t excess; /* connections that no limit allows, see door.c */
 	char *api;     /* the control plane's address */
+	struct exchange *held; /* those that wait for a job to start */
 };
 
 /* In a connection's scratch memory. */
@@ -68,11 +69,14 @@ struct exchange {
 	const char *agent_http;
 	const char *agent_token;      /* what it wants, NULL: nothing */
 	struct strv target;           /* for the inner server */
+	bool by_label;                /* m.label is a sandbox or a job */
 	bool to_api;                  /* that is the control plane */
 	struct strv user, namespaces; /* said to it; empty: nobody */
 	bool trusted; /* the peer's forwarding fields are kept */
 	bool asked_hub;
 
+	struct exchange *next_held, **prev_held;
+	struct timer hold;
 	struct worker_wait *sync;
 	struct hub_wait hub;
 	struct connect_req dial;
@@ -108,9 +112,18 @@ struct strv exchange_host(const struct exchange *ex);
 struct access_entry;
 void exchange_entry(struct exchange *ex, struct access_entry *e, char *peer);
 
-/* dispatch.c: what must be open for the request, from the way it is routed.
- * False: it contradicts itself. */
-bool dispatch_need(struct exchange *ex);
+/* Decides anew, from the table as it is. */
+void exchange_again(struct exchange *ex);
+
+/* hold.c: it waits until the job that it is for has an address or has ended;
+ * for so long, at most, as configuration says. */
+void hold_start(struct exchange *ex);
+void hold_stop(struct exchange *ex);
+/* That job's row has changed. */
+void hold_wake(struct path *p, struct strv id);
+
+/* dispatch.c: what must be open for the request, from the way it is routed. */
+void dispatch_need(struct exchange *ex);
 /* Whether it takes more than the right to read. */
 bool dispatch_writes(const struct exchange *ex);
 /* True for the few routes of the control plane that need no credential. */

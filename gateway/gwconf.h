@@ -69,8 +69,9 @@ struct gw_limits {
 
 struct gw_timeouts { /* all in ms */
 	uint64_t head, idle, handshake, body, write, connect, wait;
-	uint64_t wait_max; /* cap for ?wait= */
-	uint64_t response; /* head of a response; 0: none */
+	uint64_t wait_max;  /* cap for ?wait= */
+	uint64_t job_start; /* for a job that starts */
+	uint64_t response;  /* head of a response; 0: none */
 	uint64_t tunnel_idle, drain, linger, upstream_idle;
 };
 

@@ -161,6 +161,7 @@ static const struct conf_key keys[] = {
 	T(connect, "5s", 10, "one attempt to connect to an inner server"),
 	T(wait, "2s", 0, "how long a port that nobody listens on is waited for"),
 	T(wait_max, "60s", 0, "most that ?wait= may ask for"),
+	T(job_start, "4s", 0, "how long requests to a job that starts wait for it"),
 	T(response, "0", 0, "from a request's end to the beginning of the response; 0: none"),
 	T(tunnel_idle, "1h", 1000, "upgraded connection without a byte either way"),
 	T(drain, "30s", 0, "for open requests and tunnels when the gateway ends"),

@@ -49,6 +49,7 @@ libgateway_a_SOURCES = \
 	gateway/gwconf_sec.h \
 	gateway/gwdump.c \
 	gateway/gwspec.c \
+	gateway/hold.c \
 	gateway/hub.c \
 	gateway/hub.h \
 	gateway/hub_origin.c \

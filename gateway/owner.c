@@ -151,7 +151,7 @@ drop_where(struct owner *o,
 static bool
 not_configured(const struct route_sandbox *s, const void *arg)
 {
-	return s->agent == NULL && conf_has(arg, s->id) == NULL;
+	return s->agent == NULL && !s->job && conf_has(arg, s->id) == NULL;
 }
 
 static bool
@@ -254,6 +254,69 @@ owner_gone(struct owner *o, struct strv id, uint64_t generation,
 	drop(o, id, generation, reason);
 	log_debug("route.gone", "sandbox=%.*s reason=%.*s", STRV_ARG(id),
 		  STRV_ARG(reason));
+}
+
+/* --- jobs -------------------------------------------------------------- */
+
+#define REASON_MAX 200
+
+/* One printable word of a message. */
+static void
+add_words(struct strbuf *b, const char *text)
+{
+	size_t n = 0;
+
+	for (; *text != '\0' && n < REASON_MAX; text++, n++) {
+		unsigned char c = (unsigned char)*text;
+
+		strbuf_addc(b, c > 0x20 && c < 0x7f ? (char)c : '_');
+	}
+	if (n == 0)
+		strbuf_adds(b, "ended");
+}
+
+static bool
+is_taken(struct owner *o, const char *id)
+{
+	const struct route_sandbox *s = route_lookup(o->table, strv_of(id));
+
+	if (s == NULL || s->gone || s->job)
+		return false;
+	log_warn("route.conflict", "job=%s kept=sandbox", id);
+	return true;
+}
+
+void
+owner_job(struct owner *o, const char *id, uint64_t generation,
+	  const char *http, const char *control, const char *ns)
+{
+	struct strbuf b = {0};
+
+	if (is_taken(o, id))
+		return;
+	strbuf_addf(&b, "job %s %llu %s %s %s", id,
+		    (unsigned long long)generation, or_dash(ns), or_dash(http),
+		    or_dash(control));
+	publish(o, &b);
+}
+
+void
+owner_job_gone(struct owner *o, const char *id, uint64_t generation,
+	       const char *ns, const char *reason)
+{
+	const struct route_sandbox *s = route_lookup(o->table, strv_of(id));
+	struct strbuf b = {0};
+
+	if (is_taken(o, id))
+		return;
+	if (s != NULL && s->gone && s->generation == generation)
+		return;
+	if (s == NULL || s->generation != generation)
+		owner_job(o, id, generation, NULL, NULL, ns);
+	strbuf_addf(&b, "gone %s %llu ", id, (unsigned long long)generation);
+	add_words(&b, reason != NULL ? reason : "");
+	strbuf_addf(&b, " %lld", (long long)time(NULL));
+	publish(o, &b);
 }
 
 void

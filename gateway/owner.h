@@ -34,6 +34,20 @@ void owner_add(struct owner *o, struct strv id, uint64_t generation,
 	       const char *agent, const char *ns, struct strv token);
 void owner_gone(struct owner *o, struct strv id, uint64_t generation,
 		struct strv reason);
+/*
+ * A job, whose URL needs a bearer of the namespace ns. It is starting, and
+ * requests wait a moment, until it is said again with an address: of its agent
+ * ("unix:/path"; NULL: it has none) and of the control channel that gives
+ * descriptors to its own ports (NULL: none; see PROTOCOL.md, section 1). These
+ * are final for a generation.
+ */
+void owner_job(struct owner *o, const char *id, uint64_t generation,
+	       const char *http, const char *control, const char *ns);
+/* It has ended: 410 with the reason (a few words for people) from now on. One
+ * that was never said (it ended before we started) is known after this. */
+void owner_job_gone(struct owner *o, const char *id, uint64_t generation,
+		    const char *ns, const char *reason);
+
 /* All of an agent's are gone: it died. */
 void owner_agent_gone(struct owner *o, const char *agent, const char *reason);
 

@@ -172,6 +172,12 @@ put_agent_token(const struct exchange *ex, struct http_writer *w)
 {
 	bool own = ex->who.kind == AUTH_SANDBOX;
 
+	if (ex->sb != NULL && ex->sb->job) {
+		/* Not looked at here: it is between the two of them. */
+		if (ex->want.token.p != NULL)
+			http1_put(w, STRV("X-Sandbox-Token"), ex->want.token);
+		return;
+	}
 	if (own && (ex->sb->conf == NULL || ex->agent_token == NULL))
 		http1_put(w, STRV("X-Sandbox-Token"), ex->want.token);
 	else if (ex->agent_token != NULL)

@@ -60,6 +60,8 @@ sandbox_free(struct route_sandbox *s)
 {
 	free(s->id);
 	free(s->ns);
+	free(s->http);
+	free(s->control);
 	free(s->gone_reason);
 	free(s);
 }
@@ -133,7 +135,7 @@ route_set_conf(struct route_table *t, const struct gw_conf *conf)
 
 	t->conf = conf;
 	while ((s = hash_next(t->sandboxes, &pos, NULL)) != NULL) {
-		if (s->agent == NULL)
+		if (s->agent == NULL && !s->job)
 			s->conf = conf_of(t, s->id);
 	}
 	t->version++;
@@ -314,11 +316,13 @@ gone_unlink(struct route_table *t, struct route_sandbox *s)
 /* The entry to fill for id in that generation: the one there is, or a new one
  * in its place. */
 static struct route_sandbox *
-sandbox_slot(struct route_table *t, struct strv id, uint64_t generation)
+sandbox_slot(struct route_table *t, struct strv id, uint64_t generation,
+	     bool job)
 {
 	struct route_sandbox *s = hash_get(t->sandboxes, id);
 
-	if (s != NULL && !s->gone && s->generation == generation) {
+	if (s != NULL && !s->gone && s->generation == generation &&
+	    s->job == job) {
 		free(s->ns);
 		return s;
 	}
@@ -329,6 +333,7 @@ sandbox_slot(struct route_table *t, struct strv id, uint64_t generation)
 		sandbox_drop(s);
 	}
 	s = xcalloc(1, sizeof(*s));
+	s->job = job;
 	s->id = strv_eq(id, STRV("-")) ? xstrdup("") : xstrndup(id.p, id.len);
 	s->generation = generation;
 	(void)hash_set(t->sandboxes, id, s);
@@ -355,7 +360,7 @@ apply_sandbox(struct route_table *t, const struct strv *w)
 		if (agent == NULL)
 			return E_INVALID;
 	}
-	s = sandbox_slot(t, w[1], generation);
+	s = sandbox_slot(t, w[1], generation, false);
 	s->agent = agent;
 	s->conf = agent == NULL ? conf_of(t, s->id) : NULL;
 	s->ns = opt_dup(w[4]);
@@ -364,6 +369,47 @@ apply_sandbox(struct route_table *t, const struct strv *w)
 		memcpy(s->token_hash, hash, sizeof(hash));
 	t->version++;
 	return 0;
+}
+
+/* An address becomes known once, and then is what it is: who uses it holds the
+ * sandbox, not the text. */
+static int
+set_once(char **to, struct strv v)
+{
+	if (*to == NULL)
+		*to = opt_dup(v);
+	else if (!strv_eq(strv_of(*to), v))
+		return E_EXISTS;
+	return 0;
+}
+
+static int
+apply_job(struct route_table *t, const struct strv *w)
+{
+	struct route_sandbox *s;
+	uint64_t generation;
+
+	if (!route_id_ok(w[1]) ||
+	    strv_parse_u64(w[2], UINT64_MAX, true, &generation) != 0)
+		return E_INVALID;
+	s = sandbox_slot(t, w[1], generation, true);
+	s->ns = opt_dup(w[3]);
+	t->version++;
+	if (set_once(&s->http, w[4]) != 0 || set_once(&s->control, w[5]) != 0)
+		return E_INVALID;
+	return 0;
+}
+
+/* A reason is several words, which in a message are held together by '_'. */
+static char *
+reason_of(struct strv word)
+{
+	char *text = xstrndup(word.p, word.len);
+
+	for (char *p = text; *p != '\0'; p++)
+		if (*p == '_')
+			*p = ' ';
+	return text;
 }
 
 static int
@@ -378,7 +424,7 @@ apply_gone(struct route_table *t, const struct strv *w)
 	if (s == NULL || s->gone || s->generation != generation)
 		return 0; /* another one by now */
 	s->gone = true;
-	s->gone_reason = xstrndup(w[3].p, w[3].len);
+	s->gone_reason = reason_of(w[3]);
 	s->gone_at = (time_t)at;
 	s->next_gone = NULL;
 	*t->gone_tail = s;
@@ -435,9 +481,9 @@ route_apply(struct route_table *t, struct strv msg)
 		size_t words;
 		int (*fn)(struct route_table *, const struct strv *);
 	} kinds[] = {
-	    {"agent", 6, apply_agent},       {"sandbox", 6, apply_sandbox},
-	    {"gone", 5, apply_gone},         {"bearer", 5, apply_bearer},
-	    {"unbearer", 2, apply_unbearer},
+	    {"agent", 6, apply_agent},   {"sandbox", 6, apply_sandbox},
+	    {"job", 6, apply_job},       {"gone", 5, apply_gone},
+	    {"bearer", 5, apply_bearer}, {"unbearer", 2, apply_unbearer},
 	};
 	struct strv w[WORDS_MAX], rest = msg, first;
 	size_t i;
@@ -467,6 +513,12 @@ dump_sandbox(const struct route_sandbox *s, struct strbuf *b)
 {
 	char hex[2 * TOKEN_HASH_LEN + 1] = "-";
 
+	if (s->job) {
+		strbuf_addf(b, "job %s %" PRIu64 " %s %s %s", s->id,
+			    s->generation, or_dash(s->ns), or_dash(s->http),
+			    or_dash(s->control));
+		return;
+	}
 	if (s->has_token)
 		token_hex_encode(hex, s->token_hash, TOKEN_HASH_LEN);
 	strbuf_addf(b, "sandbox %s %" PRIu64 " %s %s %s", or_dash(s->id),
@@ -484,6 +536,13 @@ dump_emit(struct strbuf *b, void (*emit)(struct strv, void *), void *arg)
 }
 
 static void
+add_reason(struct strbuf *b, const char *text)
+{
+	for (; *text != '\0'; text++)
+		strbuf_addc(b, (char)(*text == ' ' ? '_' : *text));
+}
+
+static void
 dump_gone(const struct route_table *t, struct strbuf *b,
 	  void (*emit)(struct strv, void *), void *arg)
 {
@@ -492,9 +551,10 @@ dump_gone(const struct route_table *t, struct strbuf *b,
 	for (s = t->gone_head; s != NULL; s = s->next_gone) {
 		dump_sandbox(s, b);
 		dump_emit(b, emit, arg);
-		strbuf_addf(b, "gone %s %" PRIu64 " %s %lld", or_dash(s->id),
-			    s->generation, s->gone_reason,
-			    (long long)s->gone_at);
+		strbuf_addf(b, "gone %s %" PRIu64 " ", or_dash(s->id),
+			    s->generation);
+		add_reason(b, s->gone_reason);
+		strbuf_addf(b, " %lld", (long long)s->gone_at);
 		dump_emit(b, emit, arg);
 	}
 }

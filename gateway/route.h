@@ -40,10 +40,16 @@ struct route_sandbox {
 	struct route_agent *agent;          /* NULL: a configured one */
 	const struct gw_sandbox_conf *conf; /* NULL for an agent's */
 	char *ns;
+	/* A job: needs a bearer of its namespace, and what it says as
+	 * X-Sandbox-Token is for the job's own agent to look at. It starts
+	 * while it has neither address. They stay for its generation. */
+	bool job;
+	char *http;    /* its agent's; NULL: none (yet) */
+	char *control; /* path of its control channel; NULL: none (yet) */
 	bool has_token;
 	uint8_t token_hash[TOKEN_HASH_LEN];
-	bool gone; /* a tombstone */
-	char *gone_reason;
+	bool gone;         /* a tombstone */
+	char *gone_reason; /* for people */
 	time_t gone_at;
 	unsigned conns; /* open exchanges and tunnels, by this worker; see
 			 * route_hold() */
@@ -74,6 +80,11 @@ uint64_t route_version(const struct route_table *t);
 /* Sandboxes and tombstones; case-insensitively (ids come in host names). The
  * pointer is good until route_version() changes. */
 struct route_sandbox *route_lookup(struct route_table *t, struct strv id);
+static inline bool
+route_starts(const struct route_sandbox *s)
+{
+	return s->job && s->http == NULL && s->control == NULL;
+}
 /* An exchange or tunnel begins and ends: a held sandbox stays readable when
  * the table drops it. */
 void route_hold(struct route_sandbox *s);
@@ -88,8 +99,9 @@ struct route_agent *route_default_agent(struct route_table *t);
 size_t route_count(const struct route_table *t);
 struct route_sandbox *route_each(struct route_table *t, size_t *pos);
 
-/* Applies one message of PROTOCOL.md section 2 (agent, sandbox, gone, bearer,
- * unbearer). 0, E_NOTFOUND: not a table message, E_INVALID: malformed. */
+/* Applies one message of PROTOCOL.md section 2 (agent, sandbox, job, gone,
+ * bearer, unbearer). 0, E_NOTFOUND: not a table message, E_INVALID: malformed.
+ */
 int route_apply(struct route_table *t, struct strv msg) SBX_MUST_CHECK;
 /* The messages that make an empty replica equal to t, one call each. */
 void route_dump(struct route_table *t, void (*emit)(struct strv msg, void *arg),
@@ -118,6 +130,7 @@ struct route_match {
 	bool no_slash;      /* ".../proxy/80" without a trailing slash */
 	struct strv prefix; /* what was in front of tail in the path; for
 			     * X-Forwarded-Prefix and rewriting */
+	struct strv inner;  /* with a label: all that is behind it */
 	struct strv tail;   /* path and query for the inner server: begins
 			     * with '/' or '?' or is empty ("/" is meant) */
 	const char *why;    /* ROUTE_BAD: static text */

@@ -268,6 +268,7 @@ match_agent_by_name(struct route_match *m, struct strv path)
 
 	m->id = STRV_NULL;
 	m->port = 0;
+	m->inner = path;
 	if (strv_eq(path, STRV("/v1")) || strv_starts(path, STRV("/v1/")) ||
 	    strv_starts(path, STRV("/v1?"))) {
 		match_v1(m, path);

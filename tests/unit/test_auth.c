@@ -60,6 +60,8 @@ setup(void **state)
 	apply("bearer ", "hf_ann", " ann team user");
 	apply("bearer ", "hf_rob", " rob team readonly");
 	apply("bearer ", "hf_root", " root any admin");
+	apply("job j1 1 team unix:/j1 /c1", NULL, "");
+	apply("job j2 1 other unix:/j2 -", NULL, "");
 	return 0;
 }
 
@@ -199,6 +201,92 @@ test_users(void **state)
 	assert_int_equal(check(req("ab", NULL, "hf_tea")), AUTH_FORBIDDEN);
 }
 
+/* The bearer alone opens a job; what comes as its token is not looked at. */
+static void
+test_jobs(void **state)
+{
+	(void)state;
+	assert_int_equal(check(req("j1", NULL, "hf_ann")), AUTH_OK);
+	assert_true(found->job);
+	assert_int_equal(check(req("j1", "whatever", "hf_ann")), AUTH_OK);
+	assert_int_equal(who.kind, AUTH_USER);
+	assert_false(who.by_token);
+	assert_int_equal(check(req("j1", "op-token", "hf_ann")), AUTH_OK);
+	assert_int_equal(who.kind, AUTH_USER);
+	assert_int_equal(check(req("j1", "whatever", NULL)), AUTH_REFUSED);
+	assert_int_equal(check(req("j1", "op-token", NULL)), AUTH_REFUSED);
+	assert_int_equal(check(req("j1", "whatever", "hf_no")), AUTH_REFUSED);
+	assert_int_equal(check(req("j2", "whatever", "hf_ann")),
+			 AUTH_FORBIDDEN);
+	assert_int_equal(check(req("j2", NULL, "hf_ann")), AUTH_FORBIDDEN);
+	assert_int_equal(check(req("j2", "whatever", "op-token")), AUTH_OK);
+	assert_int_equal(check(req("j2", "whatever", "hf_root")), AUTH_OK);
+	/* a tombstone has a namespace, too */
+	apply("gone j2 1 timed_out 1000", NULL, "");
+	assert_int_equal(check(req("j2", "x", "hf_ann")), AUTH_FORBIDDEN);
+	assert_int_equal(check(req("j2", "x", "hf_root")), AUTH_OK);
+	assert_string_equal(found->gone_reason, "timed out");
+}
+
+/* Remembered is the bearer that was good, not the token beside it. */
+static void
+test_jobs_cache(void **state)
+{
+	(void)state;
+	assert_int_equal(check(req("j1", "tok", "hf_ann")), AUTH_OK);
+	assert_int_not_equal(cache.version, 0);
+	assert_int_equal(check(req("j1", "other", "hf_ann")), AUTH_OK);
+	assert_int_equal(check(req("j1", "tok", NULL)), AUTH_REFUSED);
+	assert_int_equal(check(req("j1", "tok", "hf_no")), AUTH_REFUSED);
+	assert_int_equal(check(req("j2", "tok", "hf_ann")), AUTH_FORBIDDEN);
+	assert_int_equal(check(req("ab", "tok", "hf_ann")), AUTH_REFUSED);
+	/* and a bearer does not go before a token elsewhere */
+	assert_int_equal(check(req("ab", NULL, "hf_ann")), AUTH_OK);
+	assert_int_equal(check(req("ab", "x", "hf_ann")), AUTH_REFUSED);
+	/* the list: of a job, for its users; of an agent, for the operator */
+	{
+		struct auth_req q = req("j1", "tok", "hf_ann");
+
+		q.need = AUTH_NEED_LIST;
+		assert_int_equal(check(q), AUTH_OK);
+		assert_string_equal(found->id, "j1");
+		assert_int_equal(check(q), AUTH_OK);
+		q.id = STRV("ab");
+		q.token = STRV_NULL;
+		assert_int_equal(check(q), AUTH_FORBIDDEN);
+		q.bearer = STRV("hf_root");
+		assert_int_equal(check(q), AUTH_OK);
+		assert_null(found);
+		q.id = STRV("j1");
+		assert_int_equal(check(q), AUTH_OK);
+		assert_string_equal(found->id, "j1");
+	}
+}
+
+/* Whoever may not open a job cannot tell it from nothing. */
+static void
+test_jobs_no_oracle(void **state)
+{
+	static const char *const bearers[] = {NULL, "hf_ann", "hf_no",
+					      "hf_rob"};
+	static const char *const tokens[] = {NULL, "x"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bearers); i++) {
+		for (size_t k = 0; k < ARRAY_LEN(tokens); k++) {
+			struct auth_req job = req("j2", tokens[k], bearers[i]);
+			struct auth_req no = req("no", tokens[k], bearers[i]);
+
+			for (unsigned n = 0; n < 4; n++) {
+				job.synced = no.synced = n % 2;
+				job.need = no.need =
+				    n < 2 ? AUTH_NEED_SANDBOX : AUTH_NEED_LIST;
+				assert_int_equal(check(job), check(no));
+			}
+		}
+	}
+}
+
 /* Known or not: the same steps, the same verdicts. */
 static void
 test_no_oracle(void **state)
@@ -315,9 +403,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_tokens),      TEST(test_bearers), TEST(test_no_oracle),
-	    TEST(test_cache),       TEST(test_read),    TEST(test_long_tokens),
-	    TEST(test_no_operator), TEST(test_users),
+	    TEST(test_tokens),         TEST(test_bearers),
+	    TEST(test_no_oracle),      TEST(test_cache),
+	    TEST(test_read),           TEST(test_long_tokens),
+	    TEST(test_no_operator),    TEST(test_users),
+	    TEST(test_jobs),           TEST(test_jobs_cache),
+	    TEST(test_jobs_no_oracle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,6 +198,60 @@ tokens(void **state)
 	assert_null(bearer(f, H2));
 }
 
+#define JOB "0123456789abcdef01234567"
+
+static const struct route_sandbox *
+job(struct fixture *f)
+{
+	return route_lookup(f->replica, STRV(JOB));
+}
+
+/* Starts, is up, ends; a reload is no reason to forget it. */
+static void
+jobs(void **state)
+{
+	struct fixture *f = *state;
+	unsigned before;
+
+	owner_job(f->owner, JOB, 1, NULL, NULL, "ann");
+	assert_true(job(f)->job);
+	assert_true(route_starts(job(f)));
+	assert_string_equal(job(f)->ns, "ann");
+	owner_job(f->owner, JOB, 1, "unix:/j/agent.sock", "/j/control.sock",
+		  "ann");
+	assert_false(route_starts(job(f)));
+	assert_string_equal(job(f)->http, "unix:/j/agent.sock");
+	assert_string_equal(job(f)->control, "/j/control.sock");
+	owner_set_conf(f->owner, f->conf);
+	assert_false(job(f)->gone);
+	owner_job_gone(f->owner, JOB, 1, "ann", "ended after 60 s\n(timeout)");
+	assert_true(job(f)->gone);
+	assert_string_equal(job(f)->gone_reason, "ended after 60 s (timeout)");
+	assert_string_equal(job(f)->ns, "ann");
+	before = f->messages;
+	owner_job_gone(f->owner, JOB, 1, "ann", "again");
+	assert_int_equal(f->messages, before);
+}
+
+/* One that ended before we were started; and names that are taken. */
+static void
+jobs_ended(void **state)
+{
+	struct fixture *f = *state;
+
+	owner_job_gone(f->owner, JOB, 7, "ann", "");
+	assert_true(job(f)->gone);
+	assert_true(job(f)->job);
+	assert_string_equal(job(f)->gone_reason, "ended");
+	assert_int_equal(job(f)->generation, 7);
+	add_conf(f->conf, "mine", "t");
+	owner_set_conf(f->owner, f->conf);
+	owner_job(f->owner, "mine", 1, NULL, NULL, "ann");
+	owner_job_gone(f->owner, "mine", 1, "ann", "no");
+	assert_false(route_lookup(f->replica, STRV("mine"))->job);
+	assert_false(route_lookup(f->replica, STRV("mine"))->gone);
+}
+
 int
 main(void)
 {
@@ -205,6 +259,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(configured, setup, teardown),
 	    cmocka_unit_test_setup_teardown(agent, setup, teardown),
 	    cmocka_unit_test_setup_teardown(tokens, setup, teardown),
+	    cmocka_unit_test_setup_teardown(jobs, setup, teardown),
+	    cmocka_unit_test_setup_teardown(jobs_ended, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -434,11 +434,22 @@ test_dump(void **state)
 	apply(t, "sandbox - 1 - - -");
 	apply(t, "sandbox cd 8 a1 - -");
 	apply(t, "gone ab 7 idle 1000");
+	apply(t, "job j1 1 ann unix:/j1 -");
+	apply(t, "job j2 1 ann - -");
+	apply(t, "job j3 1 ann - -");
+	apply(t, "gone j3 1 timed_out_after_5_s 1000");
+	/* an address does not change */
+	assert_int_equal(route_apply(t, STRV("job j1 1 ann unix:/j4 -")),
+			 E_INVALID);
 	route_dump(t, dump_into, r);
 	route_dump(t, collect, &a);
 	route_dump(r, collect, &b);
-	assert_int_equal(route_count(r), 2);
+	assert_int_equal(route_count(r), 4);
 	assert_true(route_lookup(r, STRV("ab"))->gone);
+	assert_string_equal(route_lookup(r, STRV("j1"))->http, "unix:/j1");
+	assert_true(route_starts(route_lookup(r, STRV("j2"))));
+	assert_string_equal(route_lookup(r, STRV("j3"))->gone_reason,
+			    "timed out after 5 s");
 	assert_int_equal(a.len, b.len);
 	assert_non_null(strstr(a.s, "gone ab 7 idle 1000\n"));
 	strbuf_clear(&a);
