@@ -12,9 +12,10 @@
 #include "base/mem.h"
 #include "base/token.h"
 
-#define AGENTCONF_GRACE_MS     3000
-#define AGENTCONF_GRACE_MAX_MS 3600000
-#define AGENTCONF_TOKEN_MAX    4096
+#define AGENTCONF_GRACE_MS    3000
+#define AGENTCONF_RESUME_MS   60000
+#define AGENTCONF_TIME_MAX_MS 3600000
+#define AGENTCONF_TOKEN_MAX   4096
 
 /* A variable's value, NULL when unset or empty. */
 static const char *
@@ -127,16 +128,21 @@ agentconf_uids(struct agentconf *c, char **why)
 	return 0;
 }
 
+/* A time up to an hour; absent leaves *out as it is. */
 static int
-agentconf_grace(struct agentconf *c, char **why)
+agentconf_time(const char *name, uint64_t *out, char **why)
 {
-	const char *s = agentconf_env("SBX_GRACE");
+	const char *s = agentconf_env(name);
+	uint64_t ms;
 
-	c->grace_ms = AGENTCONF_GRACE_MS;
-	if (s == NULL || (strv_parse_duration(strv_of(s), &c->grace_ms) == 0 &&
-			  c->grace_ms <= AGENTCONF_GRACE_MAX_MS))
+	if (s == NULL)
 		return 0;
-	*why = xasprintf("SBX_GRACE=%s: not a time up to an hour", s);
+	if (strv_parse_duration(strv_of(s), &ms) == 0 &&
+	    ms <= AGENTCONF_TIME_MAX_MS) {
+		*out = ms;
+		return 0;
+	}
+	*why = xasprintf("%s=%s: not a time up to an hour", name, s);
 	return E_INVALID;
 }
 
@@ -201,6 +207,8 @@ agentconf_read(struct agentconf *c, char **why)
 
 	memset(c, 0, sizeof(*c));
 	c->socket_mode = 0660;
+	c->grace_ms = AGENTCONF_GRACE_MS;
+	c->resume_ms = AGENTCONF_RESUME_MS;
 	c->homes = xstrdup(homes != NULL ? homes : "/sbx/homes");
 	if ((r = agentconf_token(c, why)) != 0 ||
 	    (r = agentconf_listen(c, why)) != 0 ||
@@ -208,7 +216,8 @@ agentconf_read(struct agentconf *c, char **why)
 	    (r = agentconf_sockets(c, why)) != 0 ||
 	    (r = agentconf_proxy_dir(c, why)) != 0 ||
 	    (r = agentconf_uids(c, why)) != 0 ||
-	    (r = agentconf_grace(c, why)) != 0 ||
+	    (r = agentconf_time("SBX_GRACE", &c->grace_ms, why)) != 0 ||
+	    (r = agentconf_time("SBX_RESUME", &c->resume_ms, why)) != 0 ||
 	    (r = agentconf_number("SBX_HOST_MODE", 1, &host_mode, why)) != 0 ||
 	    (r = agentconf_number("SBX_IDLE_TIMEOUT", UINT32_MAX, &idle,
 				  why)) != 0 ||

@@ -20,6 +20,8 @@ struct agentconf {
 	bool best_effort;   /* SBX_ISOLATION */
 	uid_t uid_first;    /* SBX_UIDS: of sandboxes */
 	uid_t uid_last;
+	uint64_t
+	    resume_ms; /* SBX_RESUME: how long a lost client is waited for */
 	uint64_t grace_ms;  /* SBX_GRACE: between TERM and KILL at the end */
 	char *control;      /* SBX_CONTROL: a path; NULL: none */
 	uid_t control_uid;  /* SBX_CONTROL_UID; (uid_t)-1: none */

@@ -74,9 +74,17 @@ bool api_query_flag(const struct call *c, const char *name);
 int api_query_u64(struct call *c, const char *name,
 		  uint64_t *out) SBX_MUST_CHECK;
 
+/* --- commands with an exec_id (apilogs.c) ------------------------------ */
+struct run;
+/* Streams r's events from that position on. */
+void api_exec_view(struct call *c, struct run *r, uint64_t from);
+/* Answers and returns true when that exec_id was used and is forgotten. */
+bool api_exec_is_gone(struct call *c, struct strv id);
+
 /* --- routes ------------------------------------------------------------ */
-void api_exec(struct call *c);      /* POST exec */
-void api_processes(struct call *c); /* POST processes */
+void api_exec(struct call *c);        /* POST exec */
+void api_exec_resume(struct call *c); /* GET exec/{exec_id} */
+void api_processes(struct call *c);   /* POST processes */
 void api_procs_list(struct call *c);
 void api_procs_delete(struct call *c);
 void api_procs_logs(struct call *c);

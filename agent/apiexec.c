@@ -9,10 +9,12 @@
 #include "agent/api_int.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/events.h"
 #include "agent/execreq.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "net/loop.h"
 #include "net/stream.h"
@@ -68,7 +70,7 @@ apiexec_output_cb(struct run *r, unsigned stream, const char *data, size_t n,
 {
 	struct apiexec *x = arg;
 
-	events_output(&x->ev, &x->line, stream, (struct strv){data, n}, 0);
+	events_output(&x->ev, &x->line, stream, (struct strv){data, n});
 	apiexec_send(x);
 	if (httpd_over_high(x->c->rq))
 		run_pause(r, true);
@@ -145,8 +147,8 @@ apiexec_foreground(struct call *c, struct execreq *e)
 	int r;
 
 	x->c = c;
-	x->ev.base64 = e->base64;
-	x->detach = e->detach;
+	x->ev.base64 = e->spec.base64;
+	x->detach = e->spec.detach;
 	timer_init(&x->tick, c->api->o.loop, apiexec_tick_cb, x);
 	r = run_start(&c->sb->runs, &e->spec, &apiexec_run_cbs, x, &x->run,
 		      &why);
@@ -198,16 +200,65 @@ apiexec_background(struct call *c, struct execreq *e, bool full)
 	api_answer(c, 200, &b);
 }
 
+/* A command that can be asked for again: it starts once, however often the
+ * same request comes. */
+static void
+apiexec_resumable(struct call *c, struct execreq *e)
+{
+	struct strv id = strv_of(e->spec.exec_id);
+	struct run *run = run_exec_find(&c->sb->runs, id);
+	char *why = NULL;
+	int r;
+
+	if (run != NULL && !run_exec_same(run, e->spec.digest)) {
+		api_error(c->rq, 409, "exec_id_in_use",
+			  "exec_id: another command has it");
+		return;
+	}
+	if (run == NULL && api_exec_is_gone(c, id))
+		return;
+	if (run == NULL) {
+		r = run_start(&c->sb->runs, &e->spec, NULL, NULL, &run, &why);
+		if (r != 0) {
+			apiexec_fail(c, r, why);
+			return;
+		}
+	}
+	api_exec_view(c, run, 0);
+}
+
+/* Of the request's bytes, if they have an exec_id; else its len is 0. */
+static struct run_digest
+apiexec_digest(const struct strbuf *b)
+{
+	struct run_digest d = {0, 0};
+
+	if (b->len > 0 && memmem(b->s, b->len, "\"exec_id\"", 9) != NULL) {
+		d.hash = hash_bytes(b->s, b->len);
+		d.len = b->len;
+	}
+	return d;
+}
+
 static void
 apiexec_run(struct call *c, bool process)
 {
+	/* Now: api_json() lets go of the text. */
+	const struct run_digest digest = apiexec_digest(&c->body);
 	struct json_doc *doc = api_json(c, false);
 	struct execreq e;
 	char *why = NULL;
 
 	if (doc == NULL)
 		return;
-	if (execreq_take(doc, &e, &why) != 0) {
+	if (execreq_take(doc, &e, &why) == 0 && e.spec.exec_id != NULL) {
+		if (process)
+			why = xstrdup("exec_id: not for background processes");
+		else if (digest.len == 0)
+			why = xstrdup("exec_id: the name has escapes in it");
+	}
+	e.spec.digest = digest;
+	if (why != NULL) {
 		api_error(c->rq, 400, "bad_request", "%s", why);
 		free(why);
 	} else if (c->sb->state != SANDBOX_LIVE) {
@@ -216,6 +267,8 @@ apiexec_run(struct call *c, bool process)
 	} else if (process || e.spec.background) {
 		e.spec.background = true;
 		apiexec_background(c, &e, process);
+	} else if (e.spec.exec_id != NULL) {
+		apiexec_resumable(c, &e);
 	} else {
 		apiexec_foreground(c, &e);
 	}

@@ -2,7 +2,8 @@
 /*
  * procs/<pid>/logs and /wait: events of a background process for any number
  * of readers, each at its own pace; nothing is queued for a slow one beyond
- * what its connection holds.
+ * what its connection holds. A command with an exec_id is viewed in the same
+ * way, from its start or from where a connection was lost.
  */
 #include "config.h"
 
@@ -14,19 +15,27 @@
 #include "agent/ring.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "net/loop.h"
+#include "net/stream.h"
 
 #define APILOGS_PING_MS 15000
-#define APILOGS_PIECE   32768
+#define APILOGS_TICK_MS 1000
+/* See apiexec.c. */
+#define APILOGS_PROBES 3
+#define APILOGS_PIECE  32768
+#define APILOGS_JOIN   64
+
+enum apilogs_what { APILOGS_WAIT, APILOGS_LOGS, APILOGS_EXEC };
 
 struct apilogs {
 	struct run_reader rd;
 	struct call *c;
-	struct events ev;
 	struct strbuf line;
-	struct timer ping;
-	uint64_t pos;
-	bool output; /* logs; else wait */
+	struct timer tick;
+	uint64_t said_ms; /* when the last event was sent */
+	unsigned probes;
+	enum apilogs_what what;
 	bool follow;
 	bool over;
 };
@@ -39,13 +48,12 @@ apilogs_send(struct apilogs *x)
 	httpd_write(x->c->rq, x->line.s, x->line.len);
 	strbuf_reset(&x->line);
 	httpd_flush(x->c->rq);
-	timer_set(&x->ping, APILOGS_PING_MS);
+	x->said_ms = loop_now_ms(x->c->api->o.loop);
 }
 
 static void
 apilogs_end(struct apilogs *x, const struct proc_exit *px)
 {
-	events_flush(&x->ev, &x->line);
 	if (px != NULL) {
 		const struct events_exit ex = {px->code, px->signal,
 					       px->timed_out, px->duration_ms};
@@ -55,30 +63,56 @@ apilogs_end(struct apilogs *x, const struct proc_exit *px)
 	if (x->line.len > 0)
 		httpd_write(x->c->rq, x->line.s, x->line.len);
 	strbuf_reset(&x->line);
-	timer_stop(&x->ping);
+	timer_stop(&x->tick);
 	x->over = true;
-	httpd_end(x->c->rq);
+	if (px == NULL && x->what == APILOGS_EXEC)
+		httpd_abort(x->c->rq); /* it must not look whole */
+	else
+		httpd_end(x->c->rq);
+}
+
+/* Makes an event of the next bytes; false when there are none. In the ring no
+ * stream is left within a character, so only where we cut may one be split. */
+static bool
+apilogs_piece(struct apilogs *x, const struct ring *ring, bool base64)
+{
+	uint64_t *pos = &x->rd.pos;
+	char join[APILOGS_JOIN];
+	unsigned stream;
+	struct strv v = ring_read(ring, pos, &stream);
+	size_t left;
+
+	if (v.len == 0)
+		return false;
+	left = ring_span_left(ring, *pos);
+	if (v.len > APILOGS_PIECE)
+		v.len = APILOGS_PIECE;
+	if (!base64 && v.len < left && utf8_tail(v) == v.len) {
+		/* Where the ring begins anew. */
+		v.len = left < sizeof(join) ? left : sizeof(join);
+		ring_copy(ring, *pos, join, v.len);
+		v.p = join;
+	}
+	if (!base64 && v.len < left)
+		v.len -= utf8_tail(v);
+	*pos += v.len;
+	events_piece(&x->line, base64, stream, v, *pos);
+	return true;
 }
 
 /* Sends what the log has and the client takes; true when it has all. */
 static bool
-apilogs_copy(struct apilogs *x, const struct ring *ring)
+apilogs_copy(struct apilogs *x, struct run *r)
 {
-	unsigned stream;
-	struct strv v;
+	const struct ring *ring = run_log(r);
 
 	while (!httpd_over_high(x->c->rq)) {
-		if (x->pos < ring_start(ring)) {
-			events_dropped(&x->line, ring_start(ring) - x->pos);
-			x->pos = ring_start(ring);
+		if (x->rd.pos < ring_start(ring)) {
+			events_dropped(&x->line, ring_start(ring) - x->rd.pos);
+			x->rd.pos = ring_start(ring);
 		}
-		v = ring_read(ring, &x->pos, &stream);
-		if (v.len == 0)
+		if (!apilogs_piece(x, ring, run_base64(r)))
 			return true;
-		if (v.len > APILOGS_PIECE)
-			v.len = APILOGS_PIECE;
-		x->pos += v.len;
-		events_output(&x->ev, &x->line, stream, v, x->pos);
 		apilogs_send(x);
 	}
 	return false;
@@ -96,10 +130,12 @@ apilogs_pump(struct apilogs *x)
 		apilogs_end(x, NULL);
 		return;
 	}
-	if (x->output && run_log(r) != NULL)
-		all = apilogs_copy(x, run_log(r));
+	if (x->what != APILOGS_WAIT && run_log(r) != NULL)
+		all = apilogs_copy(x, r);
 	if (all && (run_exit(r) != NULL || !x->follow))
 		apilogs_end(x, run_exit(r));
+	else
+		run_reader_moved(&x->rd);
 }
 
 static void
@@ -115,14 +151,17 @@ apilogs_drained(struct call *c)
 }
 
 static void
-apilogs_ping_cb(void *arg)
+apilogs_tick_cb(void *arg)
 {
 	struct apilogs *x = arg;
+	uint64_t quiet = loop_now_ms(x->c->api->o.loop) - x->said_ms;
+	struct stream *st = httpd_conn_stream(httpd_req_conn(x->c->rq));
+	bool probe = stream_eof(st) && x->probes < APILOGS_PROBES;
 
-	if (httpd_over_high(x->c->rq)) {
-		timer_set(&x->ping, APILOGS_PING_MS);
+	timer_set(&x->tick, APILOGS_TICK_MS);
+	if (httpd_over_high(x->c->rq) || (!probe && quiet < APILOGS_PING_MS))
 		return;
-	}
+	x->probes += probe;
 	events_ping(&x->line);
 	apilogs_send(x);
 }
@@ -134,7 +173,7 @@ apilogs_closed(struct call *c, int err)
 
 	(void)err;
 	run_reader_stop(&x->rd);
-	timer_clear(&x->ping);
+	timer_clear(&x->tick);
 	strbuf_clear(&x->line);
 	free(x);
 }
@@ -152,25 +191,18 @@ apilogs_since(struct call *c, struct run *r, uint64_t *pos)
 }
 
 static void
-apilogs_begin(struct call *c, bool output, bool follow)
+apilogs_begin(struct call *c, struct run *r, enum apilogs_what what,
+	      bool follow, uint64_t pos)
 {
-	struct run *r = run_find(&c->sb->runs, c->id);
-	struct apilogs *x;
-	uint64_t pos = 0;
+	struct apilogs *x = xcalloc(1, sizeof(*x));
 
-	if (r == NULL) {
-		api_error(c->rq, 404, "no_such_process", "no such process");
-		return;
-	}
-	if (output && apilogs_since(c, r, &pos) != 0)
-		return;
-	x = xcalloc(1, sizeof(*x));
 	x->c = c;
-	x->output = output;
+	x->what = what;
 	x->follow = follow;
-	x->pos = pos;
+	x->rd.views = what == APILOGS_EXEC;
+	x->rd.pos = pos;
 	x->rd.wake = apilogs_wake;
-	timer_init(&x->ping, c->api->o.loop, apilogs_ping_cb, x);
+	timer_init(&x->tick, c->api->o.loop, apilogs_tick_cb, x);
 	run_reader_start(&x->rd, r);
 	c->state = x;
 	c->on_closed = apilogs_closed;
@@ -181,19 +213,81 @@ apilogs_begin(struct call *c, bool output, bool follow)
 		httpd_abort(c->rq);
 		return;
 	}
-	httpd_flush(c->rq);
-	timer_set(&x->ping, APILOGS_PING_MS);
+	if (what == APILOGS_EXEC) {
+		events_start(&x->line, run_pid(r));
+		apilogs_send(x);
+	} else {
+		httpd_flush(c->rq);
+	}
+	x->said_ms = loop_now_ms(c->api->o.loop);
+	timer_set(&x->tick, APILOGS_TICK_MS);
 	apilogs_pump(x);
+}
+
+static struct run *
+apilogs_find(struct call *c)
+{
+	struct run *r = run_find(&c->sb->runs, c->id);
+
+	if (r == NULL)
+		api_error(c->rq, 404, "no_such_process", "no such process");
+	return r;
 }
 
 void
 api_procs_logs(struct call *c)
 {
-	apilogs_begin(c, true, api_query_flag(c, "follow"));
+	struct run *r = apilogs_find(c);
+	uint64_t pos = 0;
+
+	if (r != NULL && apilogs_since(c, r, &pos) == 0)
+		apilogs_begin(c, r, APILOGS_LOGS, api_query_flag(c, "follow"),
+			      pos);
 }
 
 void
 api_procs_wait(struct call *c)
 {
-	apilogs_begin(c, false, true);
+	struct run *r = apilogs_find(c);
+
+	if (r != NULL)
+		apilogs_begin(c, r, APILOGS_WAIT, true, 0);
+}
+
+/* --- commands with an exec_id ------------------------------------------ */
+
+void
+api_exec_view(struct call *c, struct run *r, uint64_t from)
+{
+	apilogs_begin(c, r, APILOGS_EXEC, true, from);
+}
+
+bool
+api_exec_is_gone(struct call *c, struct strv id)
+{
+	if (!run_exec_gone(&c->sb->runs, id))
+		return false;
+	api_error(c->rq, 410, "exec_gone",
+		  "it has ended, and what it wrote is not kept any more");
+	return true;
+}
+
+void
+api_exec_resume(struct call *c)
+{
+	struct run *r = run_exec_find(&c->sb->runs, c->id);
+	uint64_t from = 0;
+
+	if (r == NULL) {
+		if (!api_exec_is_gone(c, c->id))
+			api_error(c->rq, 404, "no_such_exec",
+				  "no command has that exec_id");
+	} else if (api_query_u64(c, "from", &from) == E_INVALID) {
+		/* it was answered */
+	} else if (from > ring_end(run_log(r))) {
+		api_error(c->rq, 416, "bad_offset",
+			  "from: beyond what it has written");
+	} else {
+		api_exec_view(c, r, from);
+	}
 }

@@ -50,33 +50,12 @@ events_base64(struct strbuf *b, struct strv v)
 	strbuf_addc(b, '"');
 }
 
-/* How many bytes at the end of v begin a character whose rest may come. */
-static size_t
-events_tail(struct strv v)
-{
-	for (size_t n = 1; n <= 3 && n <= v.len; n++) {
-		const char *p = v.p + v.len - n;
-		unsigned char c = (unsigned char)*p;
-		size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
-		bool ok;
-
-		if ((c & 0xc0) == 0x80)
-			continue; /* its lead stands before it */
-		/* One error of n bytes: everything so far could still be
-		 * the beginning of a character. */
-		if (want > n && c <= 0xf4 && utf8_step(p, n, &ok) == n && !ok)
-			return n;
-		return 0;
-	}
-	return 0;
-}
-
-static void
-events_line(struct events *e, struct strbuf *b, unsigned stream, struct strv v,
-	    uint64_t pos)
+void
+events_piece(struct strbuf *b, bool base64, unsigned stream, struct strv v,
+	     uint64_t pos)
 {
 	strbuf_addv(b, events_head[stream]);
-	if (e->base64)
+	if (base64)
 		events_base64(b, v);
 	else
 		strbuf_add_json(b, v);
@@ -96,10 +75,10 @@ events_join(struct events *e, struct strbuf *b, unsigned stream, struct strv *v)
 	while (v->len > 0 && n < 4) {
 		hold[n++] = *v->p;
 		*v = strv_from(*v, 1);
-		if (events_tail((struct strv){hold, n}) != n)
+		if (utf8_tail((struct strv){hold, n}) != n)
 			break;
 	}
-	if (events_tail((struct strv){hold, n}) == n) {
+	if (utf8_tail((struct strv){hold, n}) == n) {
 		e->part[stream].n = n; /* v is used up */
 		return;
 	}
@@ -110,28 +89,27 @@ events_join(struct events *e, struct strbuf *b, unsigned stream, struct strv *v)
 		v->p--;
 		v->len++;
 	}
-	events_line(e, b, stream, (struct strv){hold, n}, 0);
+	events_piece(b, e->base64, stream, (struct strv){hold, n}, 0);
 }
 
 void
 events_output(struct events *e, struct strbuf *b, unsigned stream,
-	      struct strv data, uint64_t pos)
+	      struct strv data)
 {
 	size_t tail;
 
 	if (!e->base64) {
 		if (e->part[stream].n > 0)
 			events_join(e, b, stream, &data);
-		tail = e->part[stream].n > 0 ? 0 : events_tail(data);
+		tail = e->part[stream].n > 0 ? 0 : utf8_tail(data);
 		if (tail > 0) {
 			data.len -= tail;
 			memcpy(e->part[stream].hold, data.p + data.len, tail);
 			e->part[stream].n = (unsigned)tail;
-			pos -= pos != 0 ? tail : 0;
 		}
 	}
 	if (data.len > 0)
-		events_line(e, b, stream, data, pos);
+		events_piece(b, e->base64, stream, data, 0);
 }
 
 void
@@ -140,8 +118,8 @@ events_flush(struct events *e, struct strbuf *b)
 	for (unsigned i = 0; i < 2; i++) {
 		if (e->part[i].n == 0)
 			continue;
-		events_line(e, b, i,
-			    (struct strv){e->part[i].hold, e->part[i].n}, 0);
+		events_piece(b, e->base64, i,
+			     (struct strv){e->part[i].hold, e->part[i].n}, 0);
 		e->part[i].n = 0;
 	}
 }

@@ -34,9 +34,13 @@ struct events_exit {
 
 void events_start(struct strbuf *b, pid_t pid);
 /* stream 0 is stdout, 1 stderr. Adds a line, or nothing when all of it had to
- * be held back. pos: where it ends (ring.h), shown as "next"; 0: not shown. */
+ * be held back. */
 void events_output(struct events *e, struct strbuf *b, unsigned stream,
-		   struct strv data, uint64_t pos);
+		   struct strv data);
+/* Output that is known to split no character. pos: where it ends (ring.h),
+ * shown as "next"; 0: not shown. */
+void events_piece(struct strbuf *b, bool base64, unsigned stream,
+		  struct strv data, uint64_t pos);
 /* What was held back of both streams, which will not get its rest any more. */
 void events_flush(struct events *e, struct strbuf *b);
 void events_ping(struct strbuf *b);

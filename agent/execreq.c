@@ -16,6 +16,7 @@
 #define EXECREQ_ARGS_MAX 65536
 #define EXECREQ_ENV_MAX  2048
 #define EXECREQ_TAG_MAX  1024
+#define EXECREQ_ID_MAX   64
 
 static bool
 execreq_given(const struct json *v)
@@ -201,6 +202,37 @@ execreq_encoding(const struct json *root, bool *base64, char **why)
 	return E_INVALID;
 }
 
+/* It stands in a path: GET exec/<exec_id>. */
+static bool
+execreq_exec_id_ok(const char *s)
+{
+	static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz0123456789";
+	static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "abcdefghijklmnopqrstuvwxyz0123456789-_.";
+
+	return strspn(s, first) > 0 && s[strspn(s, more)] == '\0' &&
+	       strlen(s) <= EXECREQ_ID_MAX;
+}
+
+static int
+execreq_exec_id(const struct json *root, struct run_spec *s, char **why)
+{
+	if (execreq_text(root, "exec_id", &s->exec_id, why) != 0)
+		return E_INVALID;
+	if (s->exec_id == NULL)
+		return 0;
+	if (!execreq_exec_id_ok(s->exec_id))
+		*why = xasprintf("exec_id: 1 to %d letters, digits and -_. are "
+				 "wanted, the first a letter or digit",
+				 EXECREQ_ID_MAX);
+	else if (s->background)
+		*why = xstrdup("exec_id: not for background processes");
+	else
+		return 0;
+	return E_INVALID;
+}
+
 static int
 execreq_fill(struct execreq *e, const struct json *root, char **why)
 {
@@ -215,8 +247,9 @@ execreq_fill(struct execreq *e, const struct json *root, char **why)
 	    (r = execreq_text(root, "tag", &s->tag, why)) != 0 ||
 	    (r = execreq_timeout(root, &s->timeout_ms, why)) != 0 ||
 	    (r = execreq_bool(root, "background", &s->background, why)) != 0 ||
-	    (r = execreq_bool(root, "detach", &e->detach, why)) != 0 ||
-	    (r = execreq_encoding(root, &e->base64, why)) != 0)
+	    (r = execreq_bool(root, "detach", &s->detach, why)) != 0 ||
+	    (r = execreq_encoding(root, &s->base64, why)) != 0 ||
+	    (r = execreq_exec_id(root, s, why)) != 0)
 		return r;
 	if (s->tag != NULL && strlen(s->tag) > EXECREQ_TAG_MAX) {
 		*why = xasprintf("tag: longer than %d bytes", EXECREQ_TAG_MAX);

@@ -13,8 +13,6 @@ struct json_doc;
 
 struct execreq {
 	struct run_spec spec; /* points into what follows */
-	bool detach;
-	bool base64;
 	struct json_doc *doc; /* owned */
 	char **argv;          /* its strings are borrowed from doc */
 	char **env;

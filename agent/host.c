@@ -46,6 +46,7 @@ struct host {
 	struct loop *loop;
 	struct proc_env *procs;
 	const struct baseenv *base;
+	uint64_t resume_ms;
 	struct work *work;
 	struct landlock *landlock; /* NULL: not used */
 	struct borrow *borrow;     /* NULL: no namespaces */
@@ -139,6 +140,7 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	h->loop = l;
 	h->procs = procs;
 	h->base = o->base;
+	h->resume_ms = o->resume_ms;
 	h->work = w;
 	h->homes_fd = -1;
 	h->capacity = o->capacity;
@@ -279,6 +281,7 @@ host_new_sandbox(struct host *h, uid_t uid)
 	run_set_init(&sb->runs);
 	sb->runs.place.procs = h->procs;
 	sb->runs.place.base = h->base;
+	sb->runs.place.resume_ms = h->resume_ms;
 	sb->runs.place.loop = h->loop;
 	sb->runs.place.reaper = h->reaper;
 	timer_init(&sb->timer, h->loop, host_timer_cb, sb);

@@ -28,6 +28,7 @@ struct host_options {
 	uid_t uid_last;
 	const char *uid_lock;
 	const struct baseenv *base; /* of all commands; borrowed */
+	uint64_t resume_ms;         /* see run_place */
 };
 
 /* Makes ready: takes the homes directory (one agent each) and clears away what

@@ -66,6 +66,8 @@ libagent_a_SOURCES = \
 	agent/rmtree.h \
 	agent/run.c \
 	agent/run.h \
+	agent/run_int.h \
+	agent/runkeep.c \
 	agent/sandbox.c \
 	agent/sandbox.h \
 	agent/spawn.c \

@@ -272,6 +272,7 @@ main_host(struct agent *a)
 	    .uid_last = a->conf.uid_last,
 	    .uid_lock = MAIN_UID_LOCK,
 	    .base = &a->base,
+	    .resume_ms = a->conf.resume_ms,
 	};
 	char *why = NULL;
 
@@ -321,8 +322,10 @@ main_start(struct agent *a)
 	if (a->root != NULL)
 		work_lane_init(&a->root->files, a->work, WORK_THREADS_MAX);
 	a->base.above = a->root != NULL;
-	if (a->root != NULL)
+	if (a->root != NULL) {
 		a->root->runs.place.base = &a->base;
+		a->root->runs.place.resume_ms = a->conf.resume_ms;
+	}
 	if (a->conf.control != NULL)
 		main_control(a);
 	o.loop = a->loop;
@@ -442,6 +445,8 @@ main_options(int argc, char **argv)
 		    "  SBX_CAPACITY=N        at most so many\n"
 		    "  SBX_UIDS=FIRST-LAST   of 20000-64999: the sandboxes'\n"
 		    "  SBX_IDLE_TIMEOUT=S    exit after S idle seconds\n"
+		    "  SBX_RESUME=60         seconds a lost client is waited "
+		    "for\n"
 		    "  SBX_GRACE=3           seconds from TERM to KILL at the "
 		    "end\n"
 		    "  SBX_ISOLATION=required | best-effort\n"

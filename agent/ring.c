@@ -174,6 +174,12 @@ ring_memory(const struct ring *r)
 	return r->cap + r->span_cap * sizeof(struct span);
 }
 
+size_t
+ring_bound(const struct ring *r)
+{
+	return r->max;
+}
+
 /* The last span that begins at or before pos. */
 static size_t
 ring_find(const struct ring *r, uint64_t pos)
@@ -191,22 +197,34 @@ ring_find(const struct ring *r, uint64_t pos)
 	return lo;
 }
 
+size_t
+ring_span_left(const struct ring *r, uint64_t pos)
+{
+	size_t i = ring_find(r, pos);
+	uint64_t end = i + 1 < r->nspans ? ring_span(r, i + 1)->start : r->end;
+
+	return end > pos ? (size_t)(end - pos) : 0;
+}
+
+void
+ring_copy(const struct ring *r, uint64_t pos, char *out, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = r->mem[(size_t)(pos + i) & (r->cap - 1)];
+}
+
 struct strv
 ring_read(const struct ring *r, uint64_t *pos, unsigned *stream)
 {
-	uint64_t end = r->end;
-	size_t i, off, n;
+	size_t off, n;
 
 	if (*pos < r->start)
 		*pos = r->start;
 	if (*pos >= r->end)
 		return STRV_NULL;
-	i = ring_find(r, *pos);
-	if (i + 1 < r->nspans)
-		end = ring_span(r, i + 1)->start;
-	*stream = ring_span(r, i)->stream;
+	*stream = ring_span(r, ring_find(r, *pos))->stream;
 	off = (size_t)*pos & (r->cap - 1);
-	n = (size_t)(end - *pos);
+	n = ring_span_left(r, *pos);
 	if (n > r->cap - off)
 		n = r->cap - off;
 	return (struct strv){r->mem + off, n};

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry of commands and background processes; see the header. */
+/*
+ * The registry of commands and background processes: their start, their end,
+ * and orders to them. What is kept of them is in runkeep.c.
+ */
 #include "config.h"
 
-#include "agent/run.h"
+#include "agent/run_int.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,102 +16,17 @@
 #include <time.h>
 
 #include "agent/baseenv.h"
-#include "agent/ring.h"
 #include "agent/uidkill.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/buf.h"
 #include "net/loop.h"
 
-#define RUN_GRACE_MS 2000
-
-struct run {
-	struct run_set *set;
-	struct run *next, *prev;
-	char id[24];
-	char *cmd;
-	char *tag;
-	uint64_t started_ms;
-	bool background;
-	bool ended;
-	bool released; /* a foreground one without its starter */
-	pid_t pid;
-	pid_t inside; /* what the sandbox's processes know it by */
-	struct proc *proc;
-	struct proc_exit exit;
-	struct ring *ring;
-	const struct run_cbs *cbs;
-	void *arg;
-	struct run_reader *readers;
-	struct task wake;
-};
-
 void
 run_set_init(struct run_set *s)
 {
 	memset(s, 0, sizeof(*s));
 	s->place.home_fd = -1;
-}
-
-/* --- readers ----------------------------------------------------------- */
-
-void
-run_reader_start(struct run_reader *rd, struct run *r)
-{
-	rd->run = r;
-	rd->prevp = &r->readers;
-	if ((rd->next = r->readers) != NULL)
-		rd->next->prevp = &rd->next;
-	r->readers = rd;
-}
-
-void
-run_reader_stop(struct run_reader *rd)
-{
-	if (rd->prevp == NULL)
-		return;
-	*rd->prevp = rd->next;
-	if (rd->next != NULL)
-		rd->next->prevp = rd->prevp;
-	rd->prevp = NULL;
-	rd->next = NULL;
-	rd->run = NULL;
-}
-
-/* A reader may stop itself, or end up gone, when it is woken; others not. */
-static void
-run_wake_cb(void *arg)
-{
-	struct run *r = arg;
-	struct run_reader *next;
-
-	for (struct run_reader *rd = r->readers; rd != NULL; rd = next) {
-		next = rd->next;
-		rd->wake(rd);
-	}
-}
-
-static void
-run_wake(struct run *r)
-{
-	if (r->readers != NULL)
-		task_post(r->set->place.loop, &r->wake);
-}
-
-static void
-run_drop_readers(struct run *r)
-{
-	struct run_reader *rd;
-
-	while ((rd = r->readers) != NULL) {
-		if (r->ended) { /* it may not have heard of that yet */
-			rd->wake(rd);
-			if (r->readers != rd)
-				continue;
-		}
-		run_reader_stop(rd);
-		rd->wake(rd);
-	}
 }
 
 /* --- the set ----------------------------------------------------------- */
@@ -156,7 +74,7 @@ run_count(struct run *r, int by)
 	struct run_set *s = r->set;
 
 	s->nlive += (size_t)by;
-	if (r->background)
+	if (r->ring != NULL)
 		s->nbackground += (size_t)by;
 	if (s->changed != NULL)
 		s->changed(s, s->arg);
@@ -169,17 +87,18 @@ run_free(void *p)
 
 	free(r->cmd);
 	free(r->tag);
+	free(r->exec_id);
 	ring_free(r->ring);
 	free(r);
 }
 
-static void
+void
 run_forget(struct run *r)
 {
 	struct run_set *s = r->set;
 
 	run_unlink(r);
-	run_drop_readers(r);
+	runkeep_drop(r);
 	if (!r->ended) {
 		r->ended = true;
 		run_count(r, -1);
@@ -200,30 +119,39 @@ run_set_clear(struct run_set *s)
 		struct run *r = s->first;
 
 		/* Its starter releases it, which forgets it. */
-		if (!r->background && !r->released && !r->ended) {
+		if (r->ring == NULL && !r->released && !r->ended) {
 			r->ended = true;
 			s->nlive--;
 			r->exit = killed;
 			r->cbs->exited(r, &killed, r->arg);
-		} else {
-			run_forget(r);
+			continue;
 		}
+		if (r->exec_id != NULL && !r->ended) {
+			run_count(r, -1);
+			r->ended = true;
+			r->exit = killed;
+		}
+		run_forget(r);
 	}
+	runkeep_clear(s);
 }
 
-/* Keeps the finished ones, and the memory of their logs, within bounds. */
+/* Keeps the finished ones of r's kind, and the memory of their logs, within
+ * bounds. */
 static void
-run_trim(struct run_set *s)
+run_trim(const struct run *of)
 {
-	size_t n = 0, mem = 0;
+	bool exec = of->exec_id != NULL;
+	size_t n = 0, mem = 0, max = exec ? RUN_EXEC_KEPT : RUN_KEPT_MAX;
 	struct run *prev;
 
-	for (struct run *r = s->last; r != NULL; r = prev) {
+	for (struct run *r = of->set->last; r != NULL; r = prev) {
 		prev = r->prev;
-		if (!r->ended || !r->background)
+		if (!r->ended || r->ring == NULL ||
+		    exec != (r->exec_id != NULL) || (exec && runkeep_viewed(r)))
 			continue;
 		mem += ring_memory(r->ring);
-		if (++n > RUN_KEPT_MAX || (n > 1 && mem > RUN_KEPT_MEM))
+		if (++n > max || (n > 1 && mem > RUN_KEPT_MEM))
 			run_forget(r);
 	}
 }
@@ -239,22 +167,10 @@ run_make_room(struct run_set *s, size_t n)
 		if (s->cmd_mem + n <= RUN_CMD_MEM)
 			break;
 		next = r->next;
-		if (r->ended && r->background)
+		if (r->ended && r->ring != NULL && !runkeep_viewed(r))
 			run_forget(r);
 	}
 	return s->cmd_mem + n <= RUN_CMD_MEM;
-}
-
-static void
-run_keep(struct run *r, unsigned stream, const char *data, size_t n)
-{
-	struct run_set *s = r->set;
-	size_t before = ring_memory(r->ring);
-
-	if (s->log_mem >= RUN_LOG_MEM)
-		ring_limit(r->ring, RUN_LOG_LEAST);
-	ring_add(r->ring, stream, data, n);
-	s->log_mem += ring_memory(r->ring) - before;
 }
 
 /* --- a process of ours ------------------------------------------------- */
@@ -266,9 +182,8 @@ run_output_cb(struct proc *p, unsigned stream, const char *data, size_t n,
 	struct run *r = arg;
 
 	(void)p;
-	if (r->background) {
-		run_keep(r, stream, data, n);
-		run_wake(r);
+	if (r->ring != NULL) {
+		runkeep_add(r, stream, data, n);
 	} else if (!r->released) {
 		r->cbs->output(r, stream, data, n, r->arg);
 	}
@@ -283,9 +198,9 @@ run_exited_cb(struct proc *p, const struct proc_exit *x, void *arg)
 	r->exit = *x;
 	r->ended = true;
 	run_count(r, -1);
-	if (r->background) {
-		run_wake(r);
-		run_trim(r->set);
+	if (r->ring != NULL) {
+		runkeep_end(r);
+		run_trim(r);
 	} else if (r->released) {
 		run_forget(r);
 	} else {
@@ -393,9 +308,9 @@ run_new(struct run_set *s, const struct run_spec *spec)
 	if (spec->tag != NULL)
 		r->tag = xstrdup(spec->tag);
 	r->background = spec->background;
-	if (r->background)
-		r->ring = ring_new();
-	task_init(&r->wake, run_wake_cb, r);
+	r->base64 = spec->base64;
+	r->set = s;
+	runkeep_init(r, spec);
 	return r;
 }
 
@@ -440,7 +355,7 @@ run_start(struct run_set *s, const struct run_spec *spec,
 	struct run *r;
 	int err;
 
-	assert(spec->background == (cbs == NULL));
+	assert((spec->background || spec->exec_id != NULL) == (cbs == NULL));
 	if (s->nlive >= RUN_LIVE_MAX) {
 		*why = xstrdup("too many processes");
 		return E_LIMIT;
@@ -476,7 +391,7 @@ run_start(struct run_set *s, const struct run_spec *spec,
 void
 run_release(struct run *r, bool keep)
 {
-	assert(!r->background && !r->released);
+	assert(r->ring == NULL && !r->released);
 	r->released = true;
 	r->cbs = NULL;
 	if (r->ended) {
@@ -547,7 +462,7 @@ run_remove(struct run *r)
 	if (run_signal(r, SIGKILL) != 0) {
 		/* nothing of it is left, which is what was asked for */
 	}
-	if (r->background || r->released)
+	if (r->ring != NULL || r->released)
 		run_forget(r);
 }
 
@@ -597,6 +512,12 @@ const struct proc_exit *
 run_exit(const struct run *r)
 {
 	return r->ended ? &r->exit : NULL;
+}
+
+bool
+run_base64(const struct run *r)
+{
+	return r->base64;
 }
 
 const struct ring *

@@ -65,3 +65,22 @@ utf8_valid(struct strv v)
 		i += utf8_step(v.p + i, v.len - i, &ok);
 	return ok;
 }
+
+size_t
+utf8_tail(struct strv v)
+{
+	for (size_t n = 1; n <= 3 && n <= v.len; n++) {
+		const char *p = v.p + v.len - n;
+		unsigned char c = (unsigned char)*p, lo, hi;
+		bool ok;
+
+		if ((c & 0xc0) == 0x80)
+			continue; /* its lead stands before it */
+		/* One error of n bytes: everything so far could still be
+		 * the beginning of a character. */
+		if (utf8_lead(c, &lo, &hi) > n && utf8_step(p, n, &ok) == n)
+			return n;
+		return 0;
+	}
+	return 0;
+}

@@ -13,5 +13,7 @@
  * Unicode standard, which decoders replace by one U+FFFD. Never 0. */
 size_t utf8_step(const char *p, size_t n, bool *ok);
 bool utf8_valid(struct strv v);
+/* How many bytes at v's end begin a character whose rest may follow: 0 to 3. */
+size_t utf8_tail(struct strv v);
 
 #endif

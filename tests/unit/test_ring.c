@@ -195,11 +195,41 @@ test_limited(void **state)
 	free(p);
 }
 
+/* Across the place where the memory begins anew. */
+static void
+test_copy(void **state)
+{
+	struct ring *r = ring_new();
+	char fill[100], out[8] = "";
+	uint64_t pos;
+	unsigned s;
+
+	(void)state;
+	memset(fill, '.', sizeof(fill));
+	ring_limit(r, 65536);
+	while (ring_end(r) < 65536 + 4096)
+		ring_add(r, 0, fill, sizeof(fill));
+	assert_int_equal(ring_bound(r), 65536);
+	pos = (uint64_t)2 * 65536 - 3;
+	while (ring_end(r) < pos)
+		ring_add(r, 0, fill, 1);
+	ring_add(r, 1, "abcdef", 6);
+	ring_add(r, 0, "x", 1);
+	assert_int_equal(ring_read(r, &pos, &s).len, 3);
+	assert_int_equal(s, 1);
+	assert_int_equal(ring_span_left(r, pos), 6);
+	ring_copy(r, pos, out, 6);
+	assert_string_equal(out, "abcdef");
+	assert_int_equal(ring_span_left(r, ring_end(r)), 0);
+	ring_free(r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_streams),
+	    cmocka_unit_test(test_copy),
 	    cmocka_unit_test(test_wraps),
 	    cmocka_unit_test(test_one_big_piece),
 	    cmocka_unit_test(test_alternating),
