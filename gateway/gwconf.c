@@ -324,6 +324,7 @@ fill_gateway(struct gw_conf *c, char **msg)
 	c->user = dup_or_null(s->user);
 	c->workers = (unsigned)s->workers;
 	c->state_dir = dup_or_null(s->state_dir);
+	c->static_agent = dup_or_null(s->static_agent);
 	c->domain = dup_or_null(s->domain);
 	c->label_order = (enum label_order)s->label_order;
 	c->rewrite = s->rewrite;
@@ -507,6 +508,7 @@ gwconf_free(struct gw_conf *c)
 	free(c->trusted);
 	free(c->path);
 	free(c->state_dir);
+	free(c->static_agent);
 	free(c->user);
 	free(c->domain);
 	free(c->token_file);

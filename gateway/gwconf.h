@@ -81,10 +81,11 @@ struct gw_conf {
 	bool sidecar;
 	bool no_admin; /* no admin listener wanted */
 	char *state_dir;
-	char *user;       /* workers run as, when started as root */
-	unsigned workers; /* 0: one per usable core */
-	char *domain;     /* for <id>--<port>.<domain>; NULL: any host
-			   * whose first label has that form */
+	char *static_agent; /* for jobs to fetch; NULL: found */
+	char *user;         /* workers run as, when started as root */
+	unsigned workers;   /* 0: one per usable core */
+	char *domain;       /* for <id>--<port>.<domain>; NULL: any host
+			     * whose first label has that form */
 	enum label_order label_order;
 	bool rewrite; /* Location and Set-Cookie under a prefix */
 	enum host_policy host_policy;

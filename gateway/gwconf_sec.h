@@ -9,7 +9,7 @@
 #include "gateway/gwconf.h"
 
 struct sec_gateway {
-	char *user, *state_dir, *domain;
+	char *user, *state_dir, *domain, *static_agent;
 	uint64_t workers, ticket_rotate_ms;
 	int label_order, host_policy;
 	bool rewrite, forward_bearer, tls12;

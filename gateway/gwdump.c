@@ -60,6 +60,7 @@ dump_gateway(const struct gw_conf *c, struct strbuf *b)
 	put(b, "user", c->user);
 	put_u64(b, "workers", c->workers);
 	put(b, "state_dir", c->state_dir);
+	put(b, "static_agent", c->static_agent);
 	put(b, "domain", c->domain);
 	put_enum(b, "gateway", "label_order", (int)c->label_order);
 	put_bool(b, "rewrite", c->rewrite);

@@ -64,6 +64,8 @@ static const struct conf_key keys[] = {
 	  "worker processes; 0: one for each usable core"),
 	G(state_dir, "state_dir", CONF_STRING, NULL, 0, 0, NULL,
 	  "directory for what the gateway keeps (/var/lib/sbx)"),
+	G(static_agent, "static_agent", CONF_STRING, NULL, 0, 0, NULL,
+	  "agent that jobs fetch (sbx-agent-static beside this program, or installed)"),
 	G(domain, "domain", CONF_STRING, NULL, 0, 0, NULL,
 	  "names <id>--<port>.DOMAIN lead into sandboxes; empty: any domain"),
 	G(label_order, "label_order", CONF_ENUM, "id-port", 0, 0, label_orders,

@@ -12,6 +12,8 @@ libgateway_a_SOURCES = \
 	gateway/api.c \
 	gateway/api.h \
 	gateway/api_int.h \
+	gateway/apiagent.c \
+	gateway/apiagent.h \
 	gateway/apibase.c \
 	gateway/apibase.h \
 	gateway/apijson.c \

@@ -24,6 +24,7 @@
 #include "gateway/admin.h"
 #include "gateway/agentctl.h"
 #include "gateway/api.h"
+#include "gateway/apiagent.h"
 #include "gateway/apibase.h"
 #include "gateway/broker.h"
 #include "gateway/certs.h"
@@ -63,6 +64,7 @@ struct master {
 	struct agentctl *agent;
 	struct admin *admin;
 	struct api *api;
+	struct apiagent give_agent;
 	struct watch *cert_watch, *token_watch;
 	struct tls_ticket_keys tickets;
 	struct timer ticket_timer, end_timer;
@@ -483,6 +485,14 @@ chld_cb(int signo, void *arg)
 }
 
 /* --- start ------------------------------------------------------------- */
+static const char *
+static_agent(void *arg)
+{
+	struct master *m = arg;
+
+	return crew_conf(m->crew)->static_agent;
+}
+
 static void
 make_parts(struct master *m)
 {
@@ -504,6 +514,8 @@ make_parts(struct master *m)
 	m->admin = admin_new(&ao);
 	m->api = api_new(m->loop);
 	apibase_add(m->api);
+	m->give_agent = (struct apiagent){static_agent, m};
+	apiagent_add(m->api, &m->give_agent);
 	m->cert_watch = watch_new(m->loop, certs_changed_cb, m);
 	m->token_watch = watch_new(m->loop, tokens_changed_cb, m);
 	timer_init(&m->ticket_timer, m->loop, tickets_cb, m);

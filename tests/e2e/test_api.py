@@ -54,7 +54,7 @@ def gw(module_tmp, request):
     secret.write_text(OPERATOR + "\n")
     secret.chmod(0o600)
     config = CONFIG.format(tmp=tmp, workers=request.param,
-                           more="trusted_proxy = 127.0.0.1")
+                           more=f"static_agent = {tmp}/static-agent")
     gw = Gateway(tmp, config=config, token=None)
     gw.ann = token(gw, "ann", "--namespace", "ann,team")
     gw.reader = token(gw, "eve", "--role", "readonly")
@@ -130,3 +130,32 @@ def test_connection_is_kept(gw):
 def test_socket_is_closed_to_others(gw):
     path = gw.state_dir / "api.sock"
     assert path.stat().st_mode & 0o7777 == 0o600
+
+
+BUCKET = "/buckets/huggingface/sbx-server/resolve/sbx-server"
+
+
+def test_static_agent(gw):
+    """The file that jobs fetch, for everybody, also when they read slowly."""
+    path = gw.tmp / "static-agent"
+    path.unlink(missing_ok=True)
+    r = get(gw.http, BUCKET)
+    assert r.status == 503 and "static_agent" in json.loads(r.body)["error"]
+    data = bytes(range(256)) * 8192
+    path.write_bytes(data)
+    r = get(gw.https, BUCKET)
+    assert r.status == 200 and r.body == data
+    assert r["Content-Length"] == str(len(data))
+    etag = r["ETag"]
+    r = fetch(gw.http, "HEAD", BUCKET)
+    assert r.status == 200 and r["Content-Length"] == str(len(data))
+    r = get(gw.http, BUCKET, headers={"If-None-Match": etag})
+    assert r.status == 304 and r.body == b""
+    path.write_bytes(b"another")
+    r = get(gw.http, BUCKET, headers={"If-None-Match": etag})
+    assert r.status == 200 and r.body == b"another"
+    assert fetch(gw.http, "PUT", BUCKET, body=b"x").status == 401
+    path.unlink()
+    path.mkdir()
+    assert get(gw.http, BUCKET).status == 503
+    path.rmdir()
