@@ -83,3 +83,28 @@ libagent_a_SOURCES = \
 sbin_PROGRAMS += sbx-agent
 sbx_agent_SOURCES = agent/main.c
 sbx_agent_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) -lpthread
+
+# One file that runs in any image: `make sbx-agent-static`. cJSON comes from
+# Debian's source, because Debian has no static one (needs apt, and a network).
+EXTRA_PROGRAMS += sbx-agent-static
+sbx_agent_static_SOURCES = agent/main.c agent/nonss.c $(libagent_a_SOURCES) \
+	$(libnet_a_SOURCES) $(libbase_a_SOURCES)
+sbx_agent_static_CFLAGS = $(SBX_STATIC_CFLAGS)
+sbx_agent_static_LDFLAGS = $(SBX_STATIC_LDFLAGS)
+sbx_agent_static_LDADD = deps/cjson/lib/libcjson.a $(EVENT_LIBS) -lpthread -lm
+EXTRA_sbx_agent_static_DEPENDENCIES = deps/cjson/lib/libcjson.a
+
+deps/cjson/lib/libcjson.a: tools/build-cjson.sh tools/debsource.sh
+	$(AM_V_GEN)$(SHELL) $(top_srcdir)/tools/build-cjson.sh \
+		"$(abs_top_builddir)/deps/cjson" && touch $@
+
+# Installed when it was made: a gateway looks for it beside itself and there.
+install-exec-hook:
+	@if test -f sbx-agent-static; then \
+		$(MKDIR_P) "$(DESTDIR)$(pkglibexecdir)" && \
+		$(INSTALL_PROGRAM) -s sbx-agent-static \
+			"$(DESTDIR)$(pkglibexecdir)/sbx-agent-static"; \
+	fi
+uninstall-hook:
+	rm -f "$(DESTDIR)$(pkglibexecdir)/sbx-agent-static"
+CLEANFILES += sbx-agent-static

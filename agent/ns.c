@@ -26,6 +26,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -335,6 +336,54 @@ ns_flags(const struct ns *n)
 	return n->flags;
 }
 
+/* Enters, as commands will, and looks whether the root is still ours. */
+struct ns_visit {
+	const struct ns *ns;
+	dev_t dev;
+	ino_t ino;
+	int eno;
+	bool elsewhere;
+};
+
+BORROW_CHILD static int
+visit_main(void *arg)
+{
+	struct ns_visit *v = arg;
+	struct stat sb;
+
+	if (setns(v->ns->fd, v->ns->flags) != 0)
+		v->eno = errno;
+	else
+		v->elsewhere = stat("/", &sb) != 0 || sb.st_dev != v->dev ||
+			       sb.st_ino != v->ino;
+	_exit(0);
+}
+
+static int
+ns_visit(struct borrow *b, const struct ns *n, char **why)
+{
+	struct ns_visit v = {.ns = n};
+	struct stat sb = {0};
+	int fd, r;
+	pid_t pid;
+
+	if (stat("/", &sb) != 0)
+		v.eno = errno;
+	v.dev = sb.st_dev;
+	v.ino = sb.st_ino;
+	if ((r = borrow_start(b, 0, visit_main, &v, &pid, &fd)) != 0) {
+		*why = xstrdup(err_text(r));
+		return E_UNSUPPORTED;
+	}
+	(void)waitpid(pid, NULL, 0);
+	fd_close(&fd);
+	if (v.eno != 0)
+		*why = xasprintf("setns: %s", strerror(v.eno));
+	else if (v.elsewhere)
+		*why = xstrdup("the agent was started with chroot");
+	return v.eno != 0 || v.elsewhere ? E_UNSUPPORTED : 0;
+}
+
 int
 ns_try(char **why)
 {
@@ -344,6 +393,7 @@ ns_try(char **why)
 	int r = ns_start(b, &spec, &n, why);
 
 	if (r == 0) {
+		r = ns_visit(b, &n, why);
 		ns_kill(&n);
 		(void)waitpid(n.pid, NULL, 0);
 		fd_close(&n.fd);

@@ -13,7 +13,8 @@ dist_check_SCRIPTS = tests/layering.sh
 TESTS += tests/layering.sh
 include tests/fuzz/local.mk
 include tests/bench/local.mk
-EXTRA_DIST += quickstart check tools/build-libssh2.sh tools/setup.sh \
+EXTRA_DIST += quickstart check tools/build-cjson.sh \
+	tools/build-libssh2.sh tools/debsource.sh tools/setup.sh \
 	tools/demo.py examples/demo \
 	.ci/run .clang-format .clang-tidy .editorconfig .gitignore tests/e2e
 

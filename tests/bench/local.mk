@@ -3,7 +3,7 @@
 # the test suite (no timed assertions there).
 BENCH_TOOLS = tests/bench/backend tests/bench/bench_http1 \
 	tests/bench/bench_httpd tests/bench/bench_relay tests/bench/load
-EXTRA_PROGRAMS = $(BENCH_TOOLS)
+EXTRA_PROGRAMS += $(BENCH_TOOLS)
 EXTRA_DIST += tests/bench/edge.py tests/bench/tunnel.py
 CLEANFILES += $(BENCH_TOOLS)
 

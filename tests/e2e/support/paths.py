@@ -8,6 +8,7 @@ TOP = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("SBX_BUILD", TOP / "build")).resolve()
 GATEWAY = BUILD / "sbx-gateway"
 AGENT = BUILD / "sbx-agent"
+AGENT_STATIC = BUILD / "sbx-agent-static"
 TUNNEL = BUILD / "sbx-tunnel"
 
 # A sanitized build is several times slower: multiply what has to be fast.
