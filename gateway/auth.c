@@ -126,8 +126,18 @@ remember(const struct auth *a, struct auth_cache *c, const struct auth_req *q,
 	c->need = (uint8_t)q->need;
 	c->by_token = who->by_token;
 	c->len = (uint8_t)cred.len;
+	c->token_id = who->token_id;
 	memcpy(c->name, who->name, sizeof(c->name));
 	memcpy(c->cred, cred.p, cred.len);
+}
+
+uint64_t
+auth_token_id(const uint8_t hash[32])
+{
+	uint64_t id;
+
+	memcpy(&id, hash, sizeof(id));
+	return id;
 }
 
 /* --- deciding ---------------------------------------------------------- */
@@ -243,6 +253,7 @@ decide_user(struct auth *a, const struct auth_req *q, struct decision *d)
 	if (token_equal_raw(a->operator_hash, hash, sizeof(hash)) &&
 	    a->has_operator)
 		return be_operator(a, d);
+	d->who.token_id = auth_token_id(hash);
 	if ((b = route_bearer(a->routes, hash)) != NULL)
 		return decide_bearer(b, q, d);
 	if (a->hub == NULL)
@@ -318,6 +329,7 @@ recall(const struct auth_cache *c, struct auth_who *who,
 {
 	who->kind = (enum auth_kind)c->kind;
 	who->by_token = c->by_token;
+	who->token_id = c->token_id;
 	memcpy(who->name, c->name, sizeof(who->name));
 	*sb = c->sb;
 }

@@ -43,6 +43,9 @@ struct auth_who {
 	enum auth_kind kind;
 	bool by_token; /* by X-Sandbox-Token, not by Authorization */
 	char name[20]; /* for the log, cut */
+	/* Of the user's token that opened it, so that this can be ended when
+	 * that is taken back; 0: no such token did. */
+	uint64_t token_id;
 	/* Only for AUTH_NEED_USER, and good until the table or the hub's
 	 * answers change: the whole name, its namespaces (comma-separated, the
 	 * default one first), and whether it may read only. */
@@ -91,9 +94,12 @@ struct auth_cache {
 	uint8_t by_token;
 	uint8_t len; /* of the credential */
 	char name[20];
-	char cred[72];
+	uint64_t token_id;
+	char cred[64];
 };
 
+/* token_id of a token with that hash. */
+uint64_t auth_token_id(const uint8_t hash[32]);
 struct auth *auth_new(struct loop *l, const struct gw_conf *conf,
 		      struct route_table *routes);
 void auth_free(struct auth *a);

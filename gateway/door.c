@@ -182,7 +182,7 @@ door_refused(struct httpd_conn *c, unsigned status, const char *what, void *arg)
 	log_debug("request.refused", "cid=%" PRIu64 " status=%u why=%s",
 		  httpd_conn_id(c), status, what);
 	errpage_refuse(c, status, what);
-	if (!state_of(c)->busy) /* else the request has its line */
+	if (state_of(c)->ex == NULL) /* else the request has its line */
 		write_line(w, c, status);
 	return true;
 }

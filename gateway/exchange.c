@@ -180,7 +180,7 @@ exchange_closed(struct httpd_req *rq, int err, void *arg)
 	struct stats *st = worker_stats(w);
 
 	exchange_stop(ex);
-	cs->busy = false;
+	cs->ex = NULL;
 	st->requests_open--;
 	st->bytes_in += httpd_body_bytes(rq);
 	st->bytes_out += httpd_sent(rq);
@@ -368,7 +368,7 @@ exchange_begin(struct httpd_req *rq, struct worker *w)
 	st->requests_total++;
 	st->requests_open++;
 	give_id(ex);
-	state_of(c)->busy = true;
+	state_of(c)->ex = ex;
 	if (door_excess(c))
 		httpd_close_after(rq);
 	httpd_set_cbs(rq, &waiting_cbs, ex);

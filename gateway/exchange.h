@@ -42,6 +42,8 @@ void exchange_connected(struct worker *w, struct strv msg, int fd);
 void exchange_gone(struct worker *w, struct strv id, uint64_t generation);
 /* That job has an address now, maybe: who waited for it goes on. */
 void exchange_job(struct worker *w, struct strv id);
+/* The token with that hash (hex) was taken back: what it opened ends. */
+void exchange_revoked(struct worker *w, struct strv hex);
 /* Opens the access log anew (logrotate). */
 void exchange_reopen_logs(struct worker *w);
 

@@ -48,10 +48,10 @@ struct path {
 /* In a connection's scratch memory. */
 struct conn_state {
 	struct auth_cache auth;
-	bool tunnel;  /* its stream went to a tunnel, its count too */
-	bool counted; /* its handshake is in the statistics */
-	bool excess;  /* only here to be told so */
-	bool busy;    /* has a request, whose line is to come */
+	struct exchange *ex; /* whose line is to come; NULL: none */
+	bool tunnel;         /* its stream went to a tunnel, its count too */
+	bool counted;        /* its handshake is in the statistics */
+	bool excess;         /* only here to be told so */
 };
 
 enum exchange_state { EX_AUTH, EX_CONNECT, EX_PROXY, EX_DONE };
@@ -160,6 +160,8 @@ void proxy_put_response(struct exchange *ex, const struct http_head *h,
 
 /* tunnel.c: takes both streams. */
 void tunnel_start(struct exchange *ex, const struct http_head *h);
+/* Those that a user's token opened; how many. */
+unsigned tunnel_close_revoked(struct path *p, uint64_t token_id);
 void tunnel_close_gone(struct path *p, struct strv id, uint64_t generation);
 /* Says goodbye where the framing allows, soon. */
 void tunnel_drain(struct path *p);

@@ -82,6 +82,7 @@ libgateway_a_SOURCES = \
 	gateway/prepare.h \
 	gateway/proxy.c \
 	gateway/proxy_head.c \
+	gateway/revoke.c \
 	gateway/rewrite.c \
 	gateway/rewrite.h \
 	gateway/route.c \

@@ -179,15 +179,22 @@ owner_set_conf(struct owner *o, const struct gw_conf *conf)
 	}
 }
 
+/* Its token is known, for whomever. */
+static const struct route_bearer *
+is_bearer(struct owner *o, const struct token_row *row)
+{
+	uint8_t raw[TOKEN_HASH_LEN];
+
+	if (token_hex_decode(strv_of(row->hash), raw, sizeof(raw)) != 0)
+		return NULL;
+	return route_bearer(o->table, raw);
+}
+
 static bool
 has_bearer(struct owner *o, const struct token_row *row)
 {
-	uint8_t raw[TOKEN_HASH_LEN];
-	const struct route_bearer *b;
+	const struct route_bearer *b = is_bearer(o, row);
 
-	if (token_hex_decode(strv_of(row->hash), raw, sizeof(raw)) != 0)
-		return false;
-	b = route_bearer(o->table, raw);
 	return b != NULL && strcmp(b->name, row->name) == 0 &&
 	       strcmp(b->ns, row->ns) == 0 && strcmp(b->role, row->role) == 0;
 }
@@ -210,6 +217,10 @@ owner_set_tokens(struct owner *o, const struct token_list *l)
 	for (size_t i = 0; i < l->n; i++) {
 		if (has_bearer(o, &l->v[i]))
 			continue;
+		if (is_bearer(o, &l->v[i])) { /* what it opened ends, too */
+			strbuf_addf(&b, "unbearer %s", l->v[i].hash);
+			publish(o, &b);
+		}
 		strbuf_addf(&b, "bearer %s %s %s %s", l->v[i].hash,
 			    l->v[i].name, l->v[i].ns, l->v[i].role);
 		publish(o, &b);

@@ -31,6 +31,7 @@ struct tunnel {
 	struct tunnel *next, **prevp;
 	struct relay *relay;
 	struct route_sandbox *sb; /* held */
+	uint64_t token_id;        /* auth_who's */
 	struct addr peer;
 	bool websocket;
 	const char *reason;    /* why we end it; NULL: we do not */
@@ -218,6 +219,7 @@ tunnel_new(struct exchange *ex)
 	if (ex->sb != NULL)
 		route_hold(ex->sb);
 	t->sb = ex->sb;
+	t->token_id = ex->who.token_id;
 	task_init(&t->task, farewell_cb, t);
 	timer_init(&t->timer, worker_loop(w), farewell_cb, t);
 	if (accesslog_on(worker_access_log(w)))
@@ -290,6 +292,22 @@ tunnel_close_gone(struct path *p, struct strv id, uint64_t generation)
 		    strv_eq(strv_of(t->sb->id), id) && t->reason == NULL)
 			tunnel_end(t, "gone");
 	}
+}
+
+unsigned
+tunnel_close_revoked(struct path *p, uint64_t token_id)
+{
+	struct tunnel *t, *next;
+	unsigned n = 0;
+
+	for (t = p->tunnels; t != NULL; t = next) {
+		next = t->next;
+		if (t->token_id == token_id && t->reason == NULL) {
+			tunnel_end(t, "revoked");
+			n++;
+		}
+	}
+	return n;
 }
 
 void

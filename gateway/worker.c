@@ -340,6 +340,8 @@ table_message(struct worker *w, struct strv msg)
 	}
 	(void)strv_cut(&rest, ' ', &verb);
 	(void)(strv_cut(&rest, ' ', &id) && strv_cut(&rest, ' ', &gen));
+	if (strv_eq(verb, STRV("unbearer")) && w->httpd != NULL)
+		exchange_revoked(w, id);
 	if (strv_eq(verb, STRV("job")) && w->httpd != NULL)
 		exchange_job(w, id);
 	if (strv_eq(verb, STRV("gone")) && w->httpd != NULL &&

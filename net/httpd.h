@@ -117,10 +117,10 @@ void *httpd_conn_tag(const struct httpd_conn *c);
 const struct addr *httpd_conn_peer(const struct httpd_conn *c);
 struct stream *httpd_conn_stream(struct httpd_conn *c); /* NULL: it ended */
 uint64_t httpd_conn_id(const struct httpd_conn *c);     /* unique per process */
-/* Room the owner may use for the connection's life (zeroed, 128 bytes):
- * a cached authorisation, counters. */
+/* Room the owner may use for the connection's life (zeroed, HTTPD_CONN_SCRATCH
+ * bytes): a cached authorisation, counters. */
 void *httpd_conn_scratch(struct httpd_conn *c);
-#define HTTPD_CONN_SCRATCH 128
+#define HTTPD_CONN_SCRATCH 144
 /* Now; its exchange gets closed before this returns (when called from one of
  * the connection's own callbacks: after that one). */
 void httpd_conn_close(struct httpd_conn *c);

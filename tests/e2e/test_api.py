@@ -8,8 +8,11 @@ import subprocess
 import pytest
 
 from support import paths
+from support.app import App
 from support.gateway import Gateway
-from support.http import Client, fetch, get
+from support.http import Client, Truncated, fetch, get
+from support.wait import until
+from support.ws import CLOSE, WebSocket
 
 WHOAMI = "/api/whoami-v2"
 OPERATOR = "operator-0123456789abcdef0123456789abcdef"
@@ -28,6 +31,11 @@ address = https://127.0.0.1:0
 [auth]
 operator_token_file = {tmp}/operator
 operator_name = root
+
+[sandbox box]
+token_file = {tmp}/operator
+proxy_dir = {tmp}/box
+namespace = team
 
 [admin]
 listen = off
@@ -53,6 +61,7 @@ def gw(module_tmp, request):
     secret = tmp / "operator"
     secret.write_text(OPERATOR + "\n")
     secret.chmod(0o600)
+    (tmp / "box").mkdir()
     config = CONFIG.format(tmp=tmp, workers=request.param,
                            more=f"static_agent = {tmp}/static-agent")
     gw = Gateway(tmp, config=config, token=None)
@@ -159,3 +168,29 @@ def test_static_agent(gw):
     path.mkdir()
     assert get(gw.http, BUCKET).status == 503
     path.rmdir()
+
+
+def revoke(gw, name):
+    subprocess.run([paths.GATEWAY, "token", "revoke", name, "-c", gw.config],
+                   env=paths.child_env({}), capture_output=True, check=True)
+
+
+def test_revoked_token_loses_what_it_opened(gw):
+    """A stream and a WebSocket end; another user's go on."""
+    eve, tmp = token(gw, "mallory", "--namespace", "team"), gw.tmp
+    until(lambda: get(gw.http, WHOAMI, headers=bearer(eve)).status == 200)
+    base = "/v1/sandboxes/box/proxy/8000"
+    with App(tmp / "box", 8000), \
+            WebSocket(gw.http, base + "/ws", headers=bearer(eve)) as theirs, \
+            WebSocket(gw.http, base + "/ws", headers=bearer(gw.ann)) as ours, \
+            Client(gw.http) as stream:
+        assert theirs.echo("a") == b"a" and ours.echo("a") == b"a"
+        stream.request("GET", base + "/sse?n=0&ms=20", headers=bearer(eve))
+        stream.until(b"data:")
+        revoke(gw, "mallory")
+        stream.sock.settimeout(10)
+        with pytest.raises((Truncated, ConnectionError)):
+            stream.until(b"never comes", limit=1 << 24)
+        assert theirs.frame().opcode == CLOSE
+        assert ours.echo("b") == b"b"
+        assert get(gw.http, WHOAMI, headers=bearer(eve)).status == 401
