@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "agent/uidpool.h"
 #include "base/err.h"
@@ -68,6 +69,22 @@ agentconf_token(struct agentconf *c, char **why)
 	return r;
 }
 
+/* "fd:N", a listening socket that we were given. */
+static int
+agentconf_listen_fd(struct agentconf *c, struct strv number, char **why)
+{
+	uint64_t fd;
+
+	c->listen.len = sizeof(c->listen.u);
+	if (strv_parse_u64(number, 1023, true, &fd) != 0 || fd < 3 ||
+	    getsockname((int)fd, &c->listen.u.sa, &c->listen.len) != 0) {
+		*why = xstrdup("SBX_LISTEN=fd:N: no such socket");
+		return E_INVALID;
+	}
+	c->listen_fd = (int)fd;
+	return 0;
+}
+
 static int
 agentconf_listen(struct agentconf *c, char **why)
 {
@@ -78,12 +95,14 @@ agentconf_listen(struct agentconf *c, char **why)
 
 	if ((r = agentconf_number("SBX_PORT", 65535, &port, why)) != 0)
 		return r;
+	if (s != NULL && strncmp(s, "fd:", 3) == 0)
+		return agentconf_listen_fd(c, strv_of(s + 3), why);
 	text = s != NULL ? xstrdup(s)
 			 : xasprintf("tcp:0.0.0.0:%u", (unsigned)port);
 	r = addr_parse(strv_of(text), &c->listen);
 	if (r != 0)
-		*why = xasprintf("SBX_LISTEN=%s: unix:/path or tcp:ip:port is "
-				 "wanted",
+		*why = xasprintf("SBX_LISTEN=%s: unix:/path, tcp:ip:port or "
+				 "fd:N is wanted",
 				 text);
 	free(text);
 	return r == 0 ? 0 : E_INVALID;
@@ -189,9 +208,13 @@ agentconf_sockets(struct agentconf *c, char **why)
 	}
 	if (control == NULL)
 		return 0;
+	if (strncmp(control, "fd:", 3) == 0) {
+		c->control = xstrdup(control);
+		return 0;
+	}
 	if (strncmp(control, "unix:/", 6) != 0) {
-		*why =
-		    xasprintf("SBX_CONTROL=%s: unix:/path is wanted", control);
+		*why = xasprintf("SBX_CONTROL=%s: unix:/path or fd:N is wanted",
+				 control);
 		return E_INVALID;
 	}
 	c->control = xstrdup(control + 5);
@@ -201,11 +224,12 @@ agentconf_sockets(struct agentconf *c, char **why)
 int
 agentconf_read(struct agentconf *c, char **why)
 {
-	uint64_t host_mode = 0, idle = 0, capacity = 0;
+	uint64_t host_mode = 0, idle = 0, capacity = 0, ready = 0;
 	const char *homes = agentconf_env("SBX_HOMES");
 	int r;
 
 	memset(c, 0, sizeof(*c));
+	c->listen_fd = c->ready_fd = -1;
 	c->socket_mode = 0660;
 	c->grace_ms = AGENTCONF_GRACE_MS;
 	c->resume_ms = AGENTCONF_RESUME_MS;
@@ -221,8 +245,12 @@ agentconf_read(struct agentconf *c, char **why)
 	    (r = agentconf_number("SBX_HOST_MODE", 1, &host_mode, why)) != 0 ||
 	    (r = agentconf_number("SBX_IDLE_TIMEOUT", UINT32_MAX, &idle,
 				  why)) != 0 ||
-	    (r = agentconf_number("SBX_CAPACITY", 44999, &capacity, why)) != 0)
+	    (r = agentconf_number("SBX_CAPACITY", 44999, &capacity, why)) !=
+		0 ||
+	    (r = agentconf_number("SBX_READY_FD", 1023, &ready, why)) != 0)
 		return r;
+	if (ready > 2)
+		c->ready_fd = (int)ready;
 	c->host_mode = host_mode == 1;
 	c->idle_ms = idle * 1000;
 	c->capacity = (unsigned)capacity;

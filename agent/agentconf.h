@@ -12,6 +12,8 @@
 
 struct agentconf {
 	struct addr listen; /* SBX_LISTEN, or SBX_PORT on 0.0.0.0 */
+	int listen_fd;      /* SBX_LISTEN=fd:N, listening at .listen; -1 */
+	int ready_fd;       /* SBX_READY_FD: told when we serve; -1 */
 	char *token;        /* SBX_TOKEN; NULL: none */
 	uint64_t idle_ms;   /* SBX_IDLE_TIMEOUT; 0: never */
 	bool host_mode;     /* SBX_HOST_MODE */
@@ -23,7 +25,7 @@ struct agentconf {
 	uint64_t
 	    resume_ms; /* SBX_RESUME: how long a lost client is waited for */
 	uint64_t grace_ms;  /* SBX_GRACE: between TERM and KILL at the end */
-	char *control;      /* SBX_CONTROL: a path; NULL: none */
+	char *control;      /* SBX_CONTROL: a path or fd:N; NULL: none */
 	uid_t control_uid;  /* SBX_CONTROL_UID; (uid_t)-1: none */
 	mode_t socket_mode; /* SBX_SOCKET_MODE, of unix sockets */
 	char *proxy_dir;    /* SBX_PROXY_DIR; NULL: none */

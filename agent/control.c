@@ -51,6 +51,7 @@ struct control {
 	struct sandbox *root;
 	const struct portscan_own *own;
 	char *path;
+	bool given; /* the socket was: whoever made it says who may */
 	uid_t uid;
 	struct listener *listener;
 	struct control_conn *conns;
@@ -360,7 +361,7 @@ control_accepted(int fd, const struct addr *peer, void *arg)
 	cc->sp = seqpkt_take_fd(c->loop, fd, &cbs, cc);
 	if (seqpkt_peer(cc->sp, &uid, &pid) != 0)
 		uid = (uid_t)-1;
-	cc->may_watch = uid == 0 || uid == geteuid();
+	cc->may_watch = c->given || uid == 0 || uid == geteuid();
 	if (uid == (uid_t)-1 || (!cc->may_watch && uid != c->uid)) {
 		log_warn("control.denied", "uid=%ld", (long)uid);
 		seqpkt_close(cc->sp);
@@ -374,13 +375,26 @@ control_accepted(int fd, const struct addr *peer, void *arg)
 	c->conns = cc;
 }
 
+static int
+control_fd(const struct control_options *o, int *fd)
+{
+	uint64_t n;
+
+	if (*o->path == '/')
+		return seqpkt_bind(o->path, 0660, o->uid, (gid_t)-1, fd);
+	if (strv_parse_u64(strv_of(o->path + 3), 1023, true, &n) != 0 || n < 3)
+		return E_INVALID;
+	*fd = (int)n;
+	return fd_set_nonblock(*fd);
+}
+
 int
 control_new(const struct control_options *o, struct control **out, char **why)
 {
 	struct control *c;
 	int fd, r;
 
-	if ((r = seqpkt_bind(o->path, 0660, o->uid, (gid_t)-1, &fd)) != 0) {
+	if ((r = control_fd(o, &fd)) != 0) {
 		*why = xasprintf("SBX_CONTROL: %s: %s", o->path, err_text(r));
 		return r;
 	}
@@ -391,6 +405,7 @@ control_new(const struct control_options *o, struct control **out, char **why)
 	c->own = o->own;
 	c->uid = o->uid;
 	c->path = xstrdup(o->path);
+	c->given = *o->path != '/';
 	c->listener = listener_take_fd(o->loop, fd, control_accepted, c);
 	*out = c;
 	return 0;
@@ -404,7 +419,8 @@ control_free(struct control *c)
 	listener_close(c->listener);
 	while (c->conns != NULL)
 		control_close(c->conns);
-	(void)unlink(c->path);
+	if (!c->given)
+		(void)unlink(c->path);
 	free(c->path);
 	free(c);
 }

@@ -18,7 +18,8 @@ struct control_options {
 	struct host *host;    /* host mode, or */
 	struct sandbox *root; /* dedicated mode, with */
 	const struct portscan_own *own;
-	const char *path; /* of the socket file */
+	const char *path; /* of the socket file, or "fd:N": a listening
+			   * one; whoever gets to it may do everything */
 	/* Who may connect beside root and ourselves, and who owns the file;
 	 * (uid_t)-1: nobody. */
 	uid_t uid;

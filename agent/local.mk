@@ -48,6 +48,28 @@ libagent_a_SOURCES = \
 	agent/host.h \
 	agent/hostcheck.c \
 	agent/hostcheck.h \
+	agent/jobcmd.c \
+	agent/jobcmd.h \
+	agent/jobend.c \
+	agent/jobend.h \
+	agent/jobinit.c \
+	agent/jobinit.h \
+	agent/jobkill.c \
+	agent/jobkill.h \
+	agent/joblog.c \
+	agent/joblog.h \
+	agent/jobnet.c \
+	agent/jobnet.h \
+	agent/jobns.c \
+	agent/jobns.h \
+	agent/jobroot.c \
+	agent/jobroot.h \
+	agent/jobrun.c \
+	agent/jobrun.h \
+	agent/jobsock.c \
+	agent/jobsock.h \
+	agent/jobdef.c \
+	agent/jobdef.h \
 	agent/landlock.c \
 	agent/landlock.h \
 	agent/leftover.c \

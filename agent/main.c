@@ -21,6 +21,7 @@
 #include "agent/control.h"
 #include "agent/descend.h"
 #include "agent/host.h"
+#include "agent/jobcmd.h"
 #include "agent/portscan.h"
 #include "agent/sandbox.h"
 #include "agent/work.h"
@@ -121,7 +122,10 @@ main_listen(struct agent *a)
 	int fd, r;
 
 	(void)addr_text(&a->conf.listen, text);
-	if ((r = listener_bind(&a->conf.listen, &o, &fd)) != 0)
+	fd = a->conf.listen_fd;
+	r = fd != -1 ? fd_set_nonblock(fd)
+		     : listener_bind(&a->conf.listen, &o, &fd);
+	if (r != 0)
 		log_fatal("agent.listen", "address=%s error=\"%s\"", text,
 			  err_text(r));
 	portscan_own_add(&a->own, fd);
@@ -356,14 +360,18 @@ main_announce(struct agent *a)
 		 a->host != NULL ? host_isolation(a->host) : "none",
 		 a->host != NULL ? host_landlock_abi(a->host) : 0,
 		 a->host != NULL && host_namespaces(a->host) ? "yes" : "no");
+	if (a->conf.ready_fd != -1) {
+		(void)!write(a->conf.ready_fd, "", 1);
+		fd_close(&a->conf.ready_fd);
+	}
 }
 
 static void
 main_end(struct agent *a)
 {
-	if (addr_is_unix(&a->conf.listen))
+	if (addr_is_unix(&a->conf.listen) && a->conf.listen_fd == -1)
 		(void)unlink(a->conf.listen.u.un.sun_path);
-	if (a->conf.control != NULL)
+	if (a->conf.control != NULL && *a->conf.control == '/')
 		(void)unlink(a->conf.control);
 	if (!main_quiet(a)) {
 		/* Something of a sandbox will not die: leave it be. */
@@ -421,6 +429,8 @@ main_check(bool json)
 static int
 main_options(int argc, char **argv)
 {
+	if (strcmp(argv[1], "job") == 0)
+		return jobcmd_main(argc - 2, argv + 2);
 	if (strcmp(argv[1], "check") == 0 && argc == 2)
 		return main_check(false);
 	if (strcmp(argv[1], "check") == 0 && argc == 3 &&
@@ -432,11 +442,13 @@ main_options(int argc, char **argv)
 	}
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
 		(void)printf(
-		    "usage: sbx-agent [check [--json] | --help | --version]\n"
+		    "usage: sbx-agent [check [--json] | job ... | --help | "
+		    "--version]\n"
 		    "Runs commands in sandboxes for an HTTP API.\n"
 		    "check says what isolation this machine gives: 0 full, "
 		    "1 host mode\nwould be refused, 3 less "
 		    "(SBX_ISOLATION=best-effort).\n"
+		    "job supervises one job for sbx-gateway.\n"
 		    "Configured by environment variables:\n"
 		    "  SBX_LISTEN=unix:/path | tcp:ip:port, or SBX_PORT=8000\n"
 		    "  SBX_TOKEN=...         wanted as X-Sandbox-Token\n"

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading spec.json: one table of keys, each at most once, none unknown. */
+#include "config.h"
+
+#include "agent/jobdef.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+enum key_type { KEY_TEXT, KEY_LIST, KEY_ENV, KEY_BOOL, KEY_U64, KEY_ID };
+
+struct key {
+	const char *name;
+	enum key_type type;
+	size_t offset;
+};
+
+#define K(f, t)                                                                \
+	{                                                                      \
+#f, t, offsetof(struct jobdef, f)                              \
+	}
+static const struct key keys[] = {
+    K(id, KEY_TEXT),          K(argv, KEY_LIST),     K(env, KEY_ENV),
+    K(image, KEY_TEXT),       K(rootfs, KEY_TEXT),   K(expose, KEY_LIST),
+    K(net_private, KEY_BOOL), K(outbound, KEY_TEXT), K(best_effort, KEY_BOOL),
+    K(timeout_ms, KEY_U64),   K(memory, KEY_U64),    K(cpu_milli, KEY_U64),
+    K(pids, KEY_U64),         K(log_max, KEY_U64),   K(uid, KEY_ID),
+    K(uids, KEY_ID),          K(slice, KEY_ID),      K(slice_last, KEY_ID),
+    K(worker_uid, KEY_ID),
+};
+#undef K
+
+static const char *const modes[] = {"command", "dedicated", "host"};
+
+static void
+free_list(char **v)
+{
+	for (size_t i = 0; v != NULL && v[i] != NULL; i++)
+		mem_free_secret(v[i]);
+	free(v);
+}
+
+static int
+take_list(const struct json *v, char ***out)
+{
+	const struct json *it = NULL;
+	char **list;
+	size_t n = 0;
+
+	if (json_type(v) != JSON_ARRAY)
+		return E_INVALID;
+	list = xcalloc(json_count(v) + 1, sizeof(*list));
+	while (json_each(v, &it, NULL)) {
+		if (json_string(it) == NULL) {
+			free_list(list);
+			return E_INVALID;
+		}
+		list[n++] = xstrdup(json_string(it));
+	}
+	*out = list;
+	return 0;
+}
+
+static int
+take_env(const struct json *v, char ***out)
+{
+	const struct json *it = NULL;
+	const char *name;
+	char **list;
+	size_t n = 0;
+
+	if (json_type(v) != JSON_OBJECT)
+		return E_INVALID;
+	list = xcalloc(json_count(v) + 1, sizeof(*list));
+	while (json_each(v, &it, &name)) {
+		if (json_string(it) == NULL || *name == '\0' ||
+		    strchr(name, '=') != NULL) {
+			free_list(list);
+			return E_INVALID;
+		}
+		list[n++] = xasprintf("%s=%s", name, json_string(it));
+	}
+	*out = list;
+	return 0;
+}
+
+static int
+take(const struct key *k, const struct json *v, struct jobdef *s)
+{
+	char *at = (char *)s + k->offset;
+	uint64_t n;
+	int r;
+
+	switch (k->type) {
+	case KEY_TEXT:
+		if (json_string(v) == NULL)
+			return E_INVALID;
+		*(char **)(void *)at = xstrdup(json_string(v));
+		return 0;
+	case KEY_LIST:
+		return take_list(v, (char ***)(void *)at);
+	case KEY_ENV:
+		return take_env(v, (char ***)(void *)at);
+	case KEY_BOOL:
+		return json_bool(v, (bool *)(void *)at);
+	case KEY_U64:
+		return json_u64(v, UINT64_MAX, (uint64_t *)(void *)at);
+	case KEY_ID:
+		if ((r = json_u64(v, UINT32_MAX - 1, &n)) == 0)
+			*(uint32_t *)(void *)at = (uint32_t)n;
+		return r;
+	}
+	return E_INVALID;
+}
+
+static int
+take_mode(const struct json *v, struct jobdef *s)
+{
+	const char *text = json_string(v);
+
+	for (size_t i = 0; text != NULL && i < ARRAY_LEN(modes); i++)
+		if (strcmp(text, modes[i]) == 0) {
+			s->mode = (enum jobdef_mode)i;
+			return 0;
+		}
+	return E_INVALID;
+}
+
+static int
+take_member(const char *name, const struct json *v, struct jobdef *s)
+{
+	if (strcmp(name, "mode") == 0)
+		return take_mode(v, s);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (strcmp(name, keys[i].name) == 0)
+			return take(&keys[i], v, s);
+	return E_NOTFOUND;
+}
+
+/* What the single keys do not say. Returns the key that is wrong, or NULL. */
+static const char *
+wrong(const struct jobdef *s)
+{
+	if (s->id == NULL || *s->id == '\0' || strlen(s->id) > 64 ||
+	    strchr(s->id, '/') != NULL)
+		return "id";
+	if (s->mode == JOBDEF_COMMAND &&
+	    (s->argv == NULL || s->argv[0] == NULL || *s->argv[0] == '\0'))
+		return "argv";
+	if (s->rootfs != NULL && *s->rootfs != '/')
+		return "rootfs";
+	if (s->outbound != NULL && *s->outbound != '/')
+		return "outbound";
+	for (size_t i = 0; s->expose != NULL && s->expose[i] != NULL; i++)
+		if (*s->expose[i] != '/' || strstr(s->expose[i], "..") != NULL)
+			return "expose";
+	if (s->uids != 0 && (s->uid == 0 || s->uid + s->uids < s->uid))
+		return "uid";
+	return NULL;
+}
+
+static int
+fill(const struct json *root, struct jobdef *s, char **why)
+{
+	const struct json *it = NULL;
+	const char *name;
+	bool has_mode = false;
+	int r;
+
+	if (json_type(root) != JSON_OBJECT) {
+		*why = xstrdup("not an object");
+		return E_INVALID;
+	}
+	while (json_each(root, &it, &name)) {
+		has_mode |= strcmp(name, "mode") == 0;
+		if ((r = take_member(name, it, s)) != 0) {
+			*why = xasprintf("%s: %s", name,
+					 r == E_NOTFOUND ? "unknown key"
+							 : "not acceptable");
+			return E_INVALID;
+		}
+	}
+	name = has_mode ? wrong(s) : "mode";
+	if (name == NULL)
+		return 0;
+	*why = xasprintf("%s: missing or not acceptable", name);
+	return E_INVALID;
+}
+
+int
+jobdef_parse(struct strv text, struct jobdef *out, char **why)
+{
+	struct jobdef s = {.worker_uid = (uid_t)-1};
+	struct json_doc *d = NULL;
+	const char *reason;
+	int r;
+
+	if ((r = json_parse(text, &d, &reason)) != 0) {
+		*why = xstrdup(reason);
+		return r;
+	}
+	r = fill(json_root(d), &s, why);
+	json_doc_free(d);
+	if (r != 0) {
+		jobdef_clear(&s);
+		return r;
+	}
+	if (s.env == NULL)
+		s.env = xcalloc(1, sizeof(*s.env));
+	*out = s;
+	return 0;
+}
+
+void
+jobdef_clear(struct jobdef *s)
+{
+	free(s->id);
+	free_list(s->argv);
+	free_list(s->env);
+	free(s->image);
+	free(s->rootfs);
+	free_list(s->expose);
+	free(s->outbound);
+	memset(s, 0, sizeof(*s));
+}

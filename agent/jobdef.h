@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job is: the `spec.json` of its directory (doc/PROTOCOL.md). */
+#ifndef SBX_AGENT_JOBDEF_H
+#define SBX_AGENT_JOBDEF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/defs.h"
+#include "base/str.h"
+
+#define JOBDEF_MAX (4U << 20) /* bytes of a spec.json */
+
+enum jobdef_mode { JOBDEF_COMMAND, JOBDEF_DEDICATED, JOBDEF_HOST };
+
+struct jobdef {
+	char *id;
+	enum jobdef_mode mode;
+	char **argv;      /* NULL-ended; COMMAND only */
+	char **env;       /* "NAME=value", NULL-ended; has secrets in it */
+	char *image;      /* as the user named it; NULL: none */
+	char *rootfs;     /* NULL: the machine's own system */
+	char **expose;    /* more of that system to be seen, NULL-ended */
+	bool best_effort; /* a host takes what isolation there is */
+	bool net_private;
+	char *outbound;      /* program that connects a private network; NULL */
+	uint64_t timeout_ms; /* 0: none, as below */
+	uint64_t memory, cpu_milli, pids;
+	uint64_t log_max;
+	uid_t uid;     /* first of the job's own ids on this machine */
+	unsigned uids; /* how many */
+	uid_t slice, slice_last; /* for a host without a user namespace */
+	uid_t worker_uid;        /* who connects to its agent */
+};
+
+/* Every key is checked; *why (malloc'ed) names the one that is wrong. */
+int jobdef_parse(struct strv text, struct jobdef *out,
+		 char **why) SBX_MUST_CHECK;
+/* Wipes the environment. */
+void jobdef_clear(struct jobdef *s);
+
+#endif

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Process 1 of a job; see the header. No event loop, no log: little memory. */
+#include "config.h"
+
+#include "agent/jobinit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/jobkill.h"
+#include "agent/jobns.h"
+#include "agent/jobroot.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#define PATH_DEFAULT                                                           \
+	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct init {
+	const struct jobinit *o;
+	bool new_mounts, new_net;
+	pid_t main;
+};
+
+/* --- the other half ---------------------------------------------------- */
+
+static void say(const struct init *in, const char *fmt, ...) SBX_PRINTF(2, 3);
+
+static void
+say(const struct init *in, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)send(in->o->channel, text, strlen(text), MSG_NOSIGNAL);
+}
+
+/* Ends everything: as process 1 by ending, else one by one. */
+static void SBX_NORETURN
+end_all(const struct init *in)
+{
+	if (!in->o->new_pids)
+		jobkill_descendants();
+	_exit(0);
+}
+
+static void SBX_NORETURN
+fail(const struct init *in, const char *step, int eno)
+{
+	say(in, "failed %s: %s", step, strerror(eno));
+	end_all(in);
+}
+
+/* Waits for one word. */
+static void
+expect(const struct init *in, const char *word)
+{
+	char text[16];
+	ssize_t n;
+
+	do {
+		n = recv(in->o->channel, text, sizeof(text) - 1, 0);
+		if (n <= 0 && !(n < 0 && errno == EINTR))
+			end_all(in);
+		text[n > 0 ? n : 0] = '\0';
+		if (strcmp(text, "term") == 0) { /* before it began */
+			say(in, "exit 143 0");
+			end_all(in);
+		}
+	} while (strcmp(text, word) != 0);
+}
+
+/* --- surroundings ------------------------------------------------------ */
+
+static void
+lack(const struct init *in, const char *what)
+{
+	say(in, "lack %s (%s)", what, strerror(errno));
+}
+
+static void
+make_namespaces(struct init *in)
+{
+	const struct jobdef *s = in->o->spec;
+	char host[14];
+
+	if (unshare(CLONE_NEWNS) == 0)
+		in->new_mounts = true;
+	else
+		lack(in, "no mount namespace");
+	if (unshare(CLONE_NEWIPC) != 0)
+		lack(in, "no ipc namespace");
+	if (unshare(CLONE_NEWUTS) == 0) {
+		(void)snprintf(host, sizeof(host), "%.12s", s->id);
+		(void)!sethostname(host, strlen(host));
+	} else {
+		lack(in, "no uts namespace");
+	}
+	if (s->net_private) {
+		if (jobns_net(in->o->userns) == 0)
+			in->new_net = true;
+		else
+			lack(in, "no network namespace");
+	}
+}
+
+static void
+make_root(struct init *in)
+{
+	const struct jobinit *o = in->o;
+	struct jobroot r = {
+	    .fs = o->fs,
+	    .rootfs = o->spec->rootfs,
+	    .expose = o->spec->expose,
+	    .resolv = in->new_net ? o->resolv : NULL,
+	    .userns = o->userns,
+	    .uid = o->own_userns ? 0 : o->spec->uid,
+	    .new_pids = o->new_pids,
+	    .new_net = in->new_net,
+	};
+	struct strbuf lacks = {0};
+	const char *step;
+	int eno;
+
+	if (!in->new_mounts)
+		return;
+	if (jobroot_enter(&r, &lacks, &step) != 0) {
+		eno = errno;
+		fail(in, step, eno);
+	}
+	if (lacks.len > 0)
+		say(in, "lack %s", lacks.s);
+	strbuf_clear(&lacks);
+}
+
+/* --- the main process -------------------------------------------------- */
+
+static void
+put_default(char **env, size_t *n, char *var)
+{
+	size_t len = (size_t)(strchr(var, '=') - var) + 1;
+
+	for (size_t i = 0; i < *n; i++)
+		if (strncmp(env[i], var, len) == 0) {
+			free(var);
+			return;
+		}
+	env[(*n)++] = var;
+}
+
+static bool
+is_ours(const char *var)
+{
+	static const char *const ours[] = {
+	    "SBX_LISTEN=",      "SBX_PORT=",        "SBX_CONTROL=",
+	    "SBX_CONTROL_UID=", "SBX_SOCKET_MODE=", "SBX_HOMES=",
+	    "SBX_UIDS=",        "SBX_HOST_MODE=",   "SBX_READY_FD=",
+	    "SBX_ISOLATION="};
+
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		if (strncmp(var, ours[i], strlen(ours[i])) == 0)
+			return true;
+	return false;
+}
+
+static void
+put_agent(const struct init *in, char **env, size_t *n)
+{
+	const struct jobinit *o = in->o;
+	const struct jobdef *s = o->spec;
+
+	env[(*n)++] = xasprintf("SBX_LISTEN=fd:%d", JOBINIT_LISTEN);
+	env[(*n)++] = xasprintf("SBX_CONTROL=fd:%d", JOBINIT_CONTROL);
+	env[(*n)++] = xasprintf("SBX_READY_FD=%d", JOBINIT_READY);
+	if (s->mode != JOBDEF_HOST)
+		return;
+	env[(*n)++] = xstrdup("SBX_HOST_MODE=1");
+	env[(*n)++] = in->new_mounts
+			  ? xstrdup("SBX_HOMES=" JOBROOT_HOMES)
+			  : xasprintf("SBX_HOMES=%s/data/homes", o->fs);
+	if (s->best_effort)
+		env[(*n)++] = xstrdup("SBX_ISOLATION=best-effort");
+	if (o->userns == -1 && s->slice_last != 0)
+		env[(*n)++] =
+		    xasprintf("SBX_UIDS=%lu-%lu", (unsigned long)s->slice,
+			      (unsigned long)s->slice_last);
+}
+
+static char **
+make_env(const struct init *in)
+{
+	const struct jobdef *s = in->o->spec;
+	bool agent = s->mode != JOBDEF_COMMAND;
+	size_t n = 0, max = 16;
+	char **env;
+
+	for (size_t i = 0; s->env[i] != NULL; i++)
+		max++;
+	env = xcalloc(max, sizeof(*env));
+	for (size_t i = 0; s->env[i] != NULL; i++)
+		if (!agent || !is_ours(s->env[i]))
+			env[n++] = s->env[i];
+	put_default(env, &n, xstrdup("PATH=" PATH_DEFAULT));
+	put_default(env, &n,
+		    in->new_mounts ? xstrdup("HOME=" JOBROOT_HOME)
+				   : xasprintf("HOME=%s/data/root", in->o->fs));
+	put_default(env, &n, xstrdup("LANG=C.UTF-8"));
+	if (agent)
+		put_agent(in, env, &n);
+	return env;
+}
+
+static void SBX_NORETURN
+main_fail(int err_fd, const char *step)
+{
+	char text[256];
+
+	(void)snprintf(text, sizeof(text), "%s: %s", step, strerror(errno));
+	(void)!write(err_fd, text, strlen(text));
+	_exit(127);
+}
+
+/* Each of from[] becomes 0, 1, 2, ... None of them is below n. */
+static int
+place_fds(int *from, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (from[i] == -1)
+			continue;
+		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+		if (from[i] == -1)
+			return -1;
+	}
+	for (int i = 0; i < n; i++)
+		if (from[i] != -1 && dup2(from[i], i) == -1)
+			return -1;
+	return 0;
+}
+
+static void
+become_user(const struct init *in, int err_fd)
+{
+	const struct jobinit *o = in->o;
+	const struct jobdef *s = o->spec;
+
+	if (o->userns != -1) {
+		if (jobns_enter_user(o->userns) != 0)
+			main_fail(err_fd, "user namespace");
+	} else if (!o->own_userns && s->uids != 0 && s->mode != JOBDEF_HOST &&
+		   geteuid() == 0) {
+		if (setgroups(0, NULL) != 0 ||
+		    setresgid(s->uid, s->uid, s->uid) != 0 ||
+		    setresuid(s->uid, s->uid, s->uid) != 0)
+			main_fail(err_fd, "user");
+	}
+	if (s->mode != JOBDEF_HOST)
+		jobns_bound_caps();
+	/* Without an image there is no set-uid program that could help. */
+	if (s->rootfs == NULL && s->mode != JOBDEF_HOST)
+		(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+}
+
+static void SBX_NORETURN
+main_run(const struct init *in, char **env, int err_fd)
+{
+	const struct jobinit *o = in->o;
+	int fds[] = {-1,           o->out[0],     o->out[1],
+		     o->listen_fd, o->control_fd, o->ready_fd};
+	static char name[] = "sbx-agent";
+	char *agent_argv[] = {name, NULL};
+	const char *home = in->new_mounts ? JOBROOT_HOME : NULL;
+	char *dir = NULL;
+	sigset_t none;
+	int err = fcntl(err_fd, F_DUPFD_CLOEXEC, 32),
+	    exe = fcntl(o->exe, F_DUPFD_CLOEXEC, 32);
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)setsid();
+	if (place_fds(fds, ARRAY_LEN(fds)) != 0)
+		main_fail(err, "descriptors");
+	if (home == NULL)
+		home = dir = xasprintf("%s/data/root", o->fs);
+	become_user(in, err);
+	if (chdir(home) != 0 && chdir("/") != 0)
+		main_fail(err, "chdir");
+	free(dir);
+	(void)umask(022);
+	if (o->spec->mode == JOBDEF_COMMAND) {
+		environ = env;
+		(void)execvp(o->spec->argv[0], o->spec->argv);
+		main_fail(err, o->spec->argv[0]);
+	}
+	(void)fexecve(exe, agent_argv, env);
+	main_fail(err, "sbx-agent");
+}
+
+static void
+main_start(struct init *in)
+{
+	char text[300];
+	char **env = make_env(in);
+	int fds[2];
+	ssize_t n;
+
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		fail(in, "pipe", errno);
+	in->main = fork();
+	if (in->main == 0)
+		main_run(in, env, fds[1]);
+	if (in->main == -1)
+		fail(in, "fork", errno);
+	fd_close(&fds[1]);
+	n = read(fds[0], text, sizeof(text) - 1);
+	fd_close(&fds[0]);
+	if (n > 0) {
+		text[n] = '\0';
+		say(in, "failed %s", text);
+		end_all(in);
+	}
+	say(in, "started");
+}
+
+/* --- life -------------------------------------------------------------- */
+
+/* True when the main process is among the dead. */
+static bool
+reap(struct init *in)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != in->main)
+			continue;
+		if (WIFSIGNALED(status))
+			say(in, "exit -1 %d", WTERMSIG(status));
+		else
+			say(in, "exit %d 0", WEXITSTATUS(status));
+		return true;
+	}
+	return false;
+}
+
+static void SBX_NORETURN
+live(struct init *in, int sig_fd)
+{
+	struct pollfd p[2] = {{.fd = in->o->channel, .events = POLLIN},
+			      {.fd = sig_fd, .events = POLLIN}};
+	struct signalfd_siginfo si;
+	char text[16];
+	ssize_t n;
+
+	for (;;) {
+		(void)poll(p, 2, -1);
+		if (p[1].revents != 0)
+			(void)!read(sig_fd, &si, sizeof(si));
+		if (reap(in))
+			end_all(in);
+		if (p[0].revents == 0)
+			continue;
+		n = recv(in->o->channel, text, sizeof(text) - 1, MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			end_all(in);
+		if (n == 4 && memcmp(text, "term", 4) == 0)
+			(void)kill(-in->main, SIGTERM);
+	}
+}
+
+void
+jobinit_run(const struct jobinit *ji)
+{
+	struct init in = {.o = ji};
+	int keep[] = {ji->channel,    ji->lock,     ji->userns,
+		      ji->out[0],     ji->out[1],   ji->listen_fd,
+		      ji->control_fd, ji->ready_fd, ji->exe};
+	sigset_t set;
+	int sig_fd;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "sbx-job-init", 0, 0, 0);
+	/* The job sees our command line: it need not know our paths. */
+	if (ji->arg != NULL)
+		memset(ji->arg, 0, strlen(ji->arg));
+	(void)umask(022);
+	if (!ji->new_pids)
+		(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	jobns_close_but(keep, ARRAY_LEN(keep));
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigprocmask(SIG_SETMASK, &set, NULL);
+	expect(&in, "go");
+	sig_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (sig_fd == -1)
+		fail(&in, "signalfd", errno);
+	make_namespaces(&in);
+	make_root(&in);
+	say(&in, in.new_net ? "net" : "nonet");
+	expect(&in, "run");
+	main_start(&in);
+	/* What only the main process is to have. */
+	for (size_t i = 0; i < ARRAY_LEN(keep); i++)
+		if (keep[i] != ji->channel && keep[i] != ji->lock)
+			fd_close(&keep[i]);
+	live(&in, sig_fd);
+}
