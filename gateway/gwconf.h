@@ -16,6 +16,7 @@
 #include "base/conf.h"
 #include "base/defs.h"
 #include "base/str.h"
+#include "gateway/launchconf.h"
 #include "net/addr.h"
 
 enum label_order { LABEL_ID_PORT, LABEL_PORT_ID, LABEL_BOTH };
@@ -115,6 +116,8 @@ struct gw_conf {
 	char *agent_path; /* NULL: beside our own executable, PATH */
 	char *agent_ns;
 	char *agent_homes;
+
+	struct gw_launch launch;
 
 	struct gw_limits limits;
 	struct gw_timeouts t;

@@ -13,6 +13,8 @@
 static const char *const label_orders[] = {"id-port", "port-id", "both", NULL};
 static const char *const host_policies[] = {"forward", "localhost", NULL};
 static const char *const access_formats[] = {"off", "json", "combined", NULL};
+static const char *const networks[] = {"private", "host", NULL};
+static const char *const isolations[] = {"required", "best-effort", NULL};
 static const char *const log_levels[] = {"error", "warn",  "info",
 					 "debug", "trace", NULL};
 
@@ -26,6 +28,9 @@ static const struct conf_section sections[] = {
      "A sandbox that no agent told us of."},
     {"auth", false, sizeof(struct sec_auth), "Who may come in."},
     {"agent", false, sizeof(struct sec_agent), "The embedded agent."},
+    {"local", false, sizeof(struct sec_local), "Jobs on this machine."},
+    {"image", true, sizeof(struct sec_image),
+     "What a container image's name stands for on this machine."},
     {"limits", false, sizeof(struct gw_limits), "Upper bounds."},
     {"timeouts", false, sizeof(struct gw_timeouts), "Deadlines."},
     {"log", false, sizeof(struct sec_log), "What is written where."},
@@ -47,6 +52,8 @@ static const struct conf_section sections[] = {
 #define A(f, n, t, d, lo, hi, h)                                               \
 	KEY("auth", sec_auth, f, n, t, d, lo, hi, NULL, h)
 #define AG(f, n, t, d, h) KEY("agent", sec_agent, f, n, t, d, 0, 0, NULL, h)
+#define LO(f, t, d, lo, hi, ch, h)                                             \
+	KEY("local", sec_local, f, #f, t, d, lo, hi, ch, h)
 #define LIM(f, t, d, lo, hi, h)                                                \
 	KEY("limits", gw_limits, f, #f, t, d, lo, hi, NULL, h)
 #define T(f, d, lo, h)                                                         \
@@ -141,6 +148,26 @@ static const struct conf_key keys[] = {
 	  "namespace of its sandboxes"),
 	AG(homes, "homes", CONF_STRING, NULL,
 	  "where its sandboxes live (STATE_DIR/homes)"),
+
+	LO(agent, CONF_STRING, NULL, 0, 0, NULL,
+	   "the program that jobs run (sbx-agent beside this one, else in PATH)"),
+	LO(network, CONF_ENUM, "private", 0, 0, networks,
+	   "a network of its own for each job, or this machine's"),
+	LO(outbound, CONF_STRING, "auto", 0, 0, NULL,
+	   "connects private networks: pasta or slirp4netns, by path; auto; none"),
+	LO(isolation, CONF_ENUM, "required", 0, 0, isolations,
+	   "of the sandboxes of one job; best-effort takes what there is"),
+	LO(expose, CONF_LIST, NULL, 0, 0, NULL,
+	   "directory that jobs without an image see, read-only (repeatable)"),
+	LO(uid_base, CONF_U64, "1879048192", 65536, 4294901760ULL, NULL,
+	   "first of the user and group ids that jobs run under"),
+	LO(uid_jobs, CONF_U64, "4096", 1, 32768, NULL,
+	   "65536 ids are set aside for each of so many jobs"),
+	LO(parallel, CONF_U64, "8", 1, 1000, NULL,
+	   "jobs being started at the same time; others wait"),
+
+	KEY("image", sec_image, rootfs, "rootfs", CONF_STRING, NULL, 0, 0,
+	    NULL, "directory with its files, which stay as they are"),
 
 	LIM(conns, CONF_U64, "16384", 1, 1000000,
 	  "connections per worker"),

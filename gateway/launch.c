@@ -9,13 +9,14 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gateway/launch_local.h"
 
 int
 launcher_new(const struct launch_options *o, const char *name,
 	     struct launcher **out, char **why)
 {
-	(void)o;
-	(void)out;
+	if (strcmp(name, "local") == 0)
+		return launch_local_new(o, out, why);
 	*why = xasprintf("launcher \"%s\": there is none of that name", name);
 	return E_NOTFOUND;
 }

@@ -35,6 +35,8 @@ libgateway_a_SOURCES = \
 	gateway/crewchild.c \
 	gateway/crewchild.h \
 	gateway/crewstats.c \
+	gateway/detach.c \
+	gateway/detach.h \
 	gateway/dispatch.c \
 	gateway/door.c \
 	gateway/door.h \
@@ -66,6 +68,12 @@ libgateway_a_SOURCES = \
 	gateway/jobstore_read.c \
 	gateway/launch.c \
 	gateway/launch.h \
+	gateway/launch_local.c \
+	gateway/launch_local.h \
+	gateway/launchconf.c \
+	gateway/launchconf.h \
+	gateway/launchspec.c \
+	gateway/launchspec.h \
 	gateway/limits.c \
 	gateway/limits.h \
 	gateway/master.c \

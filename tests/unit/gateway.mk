@@ -65,6 +65,12 @@ tests_unit_test_jobstore_SOURCES = tests/unit/test_jobstore.c
 tests_unit_test_jobstore_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_jobstore_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) $(SQLITE_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_launch
+TESTS += tests/unit/test_launch
+tests_unit_test_launch_SOURCES = tests/unit/test_launch.c
+tests_unit_test_launch_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_launch_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_limits
 TESTS += tests/unit/test_limits
 tests_unit_test_limits_SOURCES = tests/unit/test_limits.c

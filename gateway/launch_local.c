@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs on this machine. A job is WAITING (its directory is complete, its turn
+ * will come), STARTING, RUNNING (its supervisor said so), or OVER. What the
+ * launcher knows of a job it has from the job's directory and from job.sock;
+ * it keeps nothing that another gateway process could not find again.
+ *
+ * The supervisor unlinks spec.json when it has read it. So a spec.json that is
+ * there means that no supervisor has ever read it, and one can be started.
+ */
+#include "config.h"
+
+#include "gateway/launch_local.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "gateway/detach.h"
+#include "gateway/gwconf.h"
+#include "gateway/launchspec.h"
+#include "net/loop.h"
+#include "net/seqpkt.h"
+
+#define FROZEN_MS   15000 /* beyond the grace: a supervisor does not act */
+#define CLEAN_BATCH 64
+
+enum local_state { WAITING, STARTING, RUNNING, OVER };
+
+struct local_job {
+	struct launch base;
+	struct local_job *next, **prevp;
+	enum local_state state;
+	bool stopped; /* while it was WAITING */
+	bool retried; /* job.sock was connected to once more */
+	unsigned slot;
+	char *dir;
+	struct seqpkt *sp;
+	struct task task;    /* see settle() */
+	struct timer frozen; /* after a stop */
+};
+
+struct local {
+	struct launcher base;
+	struct loop *loop;
+	const struct gw_launch *conf;
+	uid_t worker_uid;
+	char *agent;
+	char *outbound;
+	struct local_job *jobs;
+	uint64_t starting;
+	unsigned char *slots; /* 1: taken */
+	unsigned nslots, next_slot;
+};
+
+#define LOCAL(p) ((struct local *)(void *)(p))
+#define JOB(p)   ((struct local_job *)(void *)(p))
+#define NO_SLOT  ((unsigned)-1)
+
+static void settle(void *arg);
+static void start_waiting(struct local *l);
+
+/* --- programs ---------------------------------------------------------- */
+
+static char *
+find_agent(const struct gw_launch *conf)
+{
+	char self[4096], *slash, *path;
+	ssize_t n;
+
+	if (conf->agent != NULL)
+		return xstrdup(conf->agent);
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	self[n > 0 ? n : 0] = '\0';
+	if ((slash = strrchr(self, '/')) != NULL) {
+		*slash = '\0';
+		path = xasprintf("%s/sbx-agent", self);
+		if (access(path, X_OK) == 0)
+			return path;
+		free(path);
+	}
+	return xstrdup("sbx-agent");
+}
+
+static char *
+find_outbound(const struct gw_launch *conf)
+{
+	static const char *const programs[] = {
+	    "/usr/bin/pasta", "/usr/local/bin/pasta", "/usr/bin/slirp4netns",
+	    "/usr/local/bin/slirp4netns"};
+
+	if (strcmp(conf->outbound, "none") == 0)
+		return NULL;
+	if (strcmp(conf->outbound, "auto") != 0)
+		return xstrdup(conf->outbound);
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
+		if (access(programs[i], X_OK) == 0)
+			return xstrdup(programs[i]);
+	return NULL;
+}
+
+/* --- user ids ---------------------------------------------------------- */
+
+static unsigned
+take_slot(struct local *l)
+{
+	if (geteuid() != 0)
+		return NO_SLOT;
+	for (unsigned i = 0; i < l->nslots; i++) {
+		unsigned slot = (l->next_slot + i) % l->nslots;
+
+		if (l->slots[slot] != 0)
+			continue;
+		l->slots[slot] = 1;
+		l->next_slot = (slot + 1) % l->nslots;
+		return slot;
+	}
+	return NO_SLOT;
+}
+
+/* Which one a job has, as an earlier process wrote it. */
+static unsigned
+read_slot(struct local *l, const char *dir)
+{
+	char *path = xasprintf("%s/slot", dir), *text = NULL;
+	uint64_t n = NO_SLOT;
+	size_t len;
+
+	if (file_read(path, 32, &text, &len) != 0 || len == 0 ||
+	    strv_parse_u64((struct strv){text, len - 1}, l->nslots - 1, true,
+			   &n) != 0)
+		n = NO_SLOT;
+	free(text);
+	free(path);
+	if (n != NO_SLOT)
+		l->slots[n] = 1;
+	return (unsigned)n;
+}
+
+/* --- jobs -------------------------------------------------------------- */
+
+static struct local_job *
+job_new(struct local *l, const char *id)
+{
+	struct local_job *j = xcalloc(1, sizeof(*j));
+
+	j->base.launcher = &l->base;
+	(void)snprintf(j->base.id, sizeof(j->base.id), "%s", id);
+	j->dir = launch_dir(&l->base, id);
+	j->slot = NO_SLOT;
+	task_init(&j->task, settle, j);
+	j->prevp = &l->jobs;
+	if ((j->next = l->jobs) != NULL)
+		j->next->prevp = &j->next;
+	l->jobs = j;
+	return j;
+}
+
+static void
+leave_start(struct local_job *j)
+{
+	if (j->state == STARTING)
+		LOCAL(j->base.launcher)->starting--;
+}
+
+static void
+job_free(struct local_job *j)
+{
+	struct local *l = LOCAL(j->base.launcher);
+
+	leave_start(j);
+	if (j->state == OVER && j->slot != NO_SLOT)
+		l->slots[j->slot] = 0;
+	*j->prevp = j->next;
+	if (j->next != NULL)
+		j->next->prevp = j->prevp;
+	task_cancel(&j->task);
+	timer_clear(&j->frozen);
+	if (j->sp != NULL)
+		seqpkt_close(j->sp);
+	free(j->dir);
+	loop_defer_free(l->loop, j, NULL);
+}
+
+static bool
+exists(const char *dir, const char *name)
+{
+	char *path = xasprintf("%s/%s", dir, name);
+	bool yes = access(path, F_OK) == 0;
+
+	free(path);
+	return yes;
+}
+
+/* --- cleaning ---------------------------------------------------------- */
+
+/* In a process of its own: it may have to wait, and there may be much. */
+static void
+clean(struct local *l, char **dirs, size_t n, bool all)
+{
+	char job[] = "job", opt[] = "--clean", opt_all[] = "--all",
+	     name[] = "sbx-agent";
+	char *argv[CLEAN_BATCH + 6] = {name, job, opt};
+	size_t at = 3;
+
+	if (all)
+		argv[at++] = opt_all;
+	for (size_t i = 0; i < n && i < CLEAN_BATCH; i++)
+		argv[at++] = dirs[i];
+	if (n > 0 && detach_start(l->agent, argv, NULL, 0) != 0)
+		log_error("launch.clean", "program=%s error=\"%s\"",
+			  log_esc(strv_of(l->agent)), strerror(errno));
+}
+
+/* --- the end ----------------------------------------------------------- */
+
+static void
+over(struct local_job *j, const struct launch_end *end)
+{
+	struct local *l = LOCAL(j->base.launcher);
+
+	leave_start(j);
+	j->state = OVER;
+	timer_stop(&j->frozen);
+	if (j->sp != NULL)
+		seqpkt_close(j->sp);
+	j->sp = NULL;
+	log_info("launch.end", "job=%s reason=%s code=%d signal=%d", j->base.id,
+		 launch_reason_text(end->reason), end->code, end->signal);
+	j->base.cbs->ended(&j->base, end, j->base.arg); /* j may be gone */
+	start_waiting(l);
+}
+
+static void
+over_without(struct local_job *j, enum launch_reason reason, const char *text)
+{
+	struct timespec ts;
+	struct launch_end end = {.reason = reason, .code = -1, .message = text};
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	end.time_ms =
+	    (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	over(j, &end);
+}
+
+/* Its supervisor is gone, or was never there. */
+static void
+over_as_written(struct local_job *j)
+{
+	struct local *l = LOCAL(j->base.launcher);
+	struct launchspec_end e;
+
+	if (launchspec_read_end(j->dir, &e) == 0) {
+		over(j, &e.end);
+		return;
+	}
+	if (exists(j->dir, "."))
+		clean(l, &j->dir, 1, false);
+	over_without(j, LAUNCH_LOST, "its supervisor is gone");
+}
+
+/* --- job.sock ---------------------------------------------------------- */
+
+static void
+message_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
+{
+	struct local_job *j = arg;
+	struct strv verb;
+	char *http, *control;
+
+	(void)sp;
+	fd_close(&fd);
+	if (j->state == OVER || !strv_cut(&msg, ' ', &verb))
+		return;
+	if (strv_eq(verb, STRV("started"))) {
+		leave_start(j);
+		j->state = RUNNING;
+		start_waiting(LOCAL(j->base.launcher));
+		j->base.cbs->started(&j->base, msg.p != NULL ? msg.p : "",
+				     j->base.arg);
+	} else if (strv_eq(verb, STRV("ready"))) {
+		http = xasprintf("unix:%s/agent.sock", j->dir);
+		control = xasprintf("%s/control.sock", j->dir);
+		j->base.cbs->ready(&j->base, http, control, j->base.arg);
+		free(http);
+		free(control);
+	}
+}
+
+static int
+reach(struct local_job *j)
+{
+	char *path = xasprintf("%s/job.sock", j->dir);
+	int fd, r = seqpkt_connect(path, &fd);
+
+	free(path);
+	return r == 0 ? fd : r;
+}
+
+static void take_channel(struct local_job *j, int fd);
+
+/* The supervisor closes when exit.json is there. */
+static void
+closed_cb(struct seqpkt *sp, void *arg)
+{
+	struct local_job *j = arg;
+	int fd;
+
+	seqpkt_close(sp);
+	j->sp = NULL;
+	if (!exists(j->dir, "exit.json") && !j->retried &&
+	    (fd = reach(j)) >= 0) {
+		j->retried = true;
+		take_channel(j, fd);
+		return;
+	}
+	over_as_written(j);
+}
+
+static void
+take_channel(struct local_job *j, int fd)
+{
+	static const struct seqpkt_cbs cbs = {message_cb, closed_cb};
+
+	j->sp = seqpkt_take_fd(LOCAL(j->base.launcher)->loop, fd, &cbs, j);
+}
+
+/* --- start ------------------------------------------------------------- */
+
+static int
+start_supervisor(struct local_job *j)
+{
+	struct local *l = LOCAL(j->base.launcher);
+	char job[] = "job", opt[] = "--inherited", name[] = "sbx-agent";
+	char *argv[] = {name, job, opt, j->dir, NULL};
+	char *path = xasprintf("%s/job.sock", j->dir);
+	int fds[2] = {-1, -1}, pair[2] = {-1, -1}, r, eno;
+
+	r = seqpkt_bind(path, 0600, (uid_t)-1, (gid_t)-1, &fds[0]);
+	if (r == 0)
+		r = seqpkt_pair(pair);
+	fds[1] = pair[1];
+	if (r == 0 && detach_start(l->agent, argv, fds, 2) != 0)
+		r = E_SYS;
+	eno = errno;
+	fd_close(&fds[0]);
+	fd_close(&pair[1]);
+	free(path);
+	if (r != 0)
+		fd_close(&pair[0]);
+	else
+		take_channel(j, pair[0]);
+	errno = eno;
+	return r;
+}
+
+static void
+remove_spec(struct local_job *j)
+{
+	char *path = xasprintf("%s/spec.json", j->dir);
+
+	(void)unlink(path);
+	free(path);
+}
+
+static void
+unstarted(struct local_job *j, int r)
+{
+	struct local *l = LOCAL(j->base.launcher);
+	char *text = xasprintf("%s: %s", l->agent,
+			       r == E_SYS ? strerror(errno) : err_text(r));
+
+	remove_spec(j);
+	over_without(j, LAUNCH_UNSTARTED, text);
+	free(text);
+}
+
+/* What start() and adopt() leave to be done, since they do not call back. */
+static void
+settle(void *arg)
+{
+	struct local_job *j = arg;
+	struct local *l = LOCAL(j->base.launcher);
+	int r;
+
+	if (j->state == OVER) { /* adopted, and not there */
+		over_as_written(j);
+	} else if (j->state == WAITING && j->stopped) {
+		remove_spec(j);
+		over_without(j, LAUNCH_STOPPED,
+			     "stopped before it was started");
+	} else if (j->state == WAITING && l->starting < l->conf->parallel) {
+		j->state = STARTING;
+		l->starting++;
+		if ((r = start_supervisor(j)) != 0)
+			unstarted(j, r);
+	}
+}
+
+static void
+start_waiting(struct local *l)
+{
+	uint64_t room = l->starting < l->conf->parallel
+			    ? l->conf->parallel - l->starting
+			    : 0;
+	struct local_job *j = l->jobs, *last = NULL;
+
+	for (; j != NULL && room > 0; j = j->next)
+		if (j->state == WAITING)
+			last = j;
+	/* The list begins with the youngest. */
+	for (j = last; room > 0 && j != NULL; room--) {
+		task_post(l->loop, &j->task);
+		do {
+			if (j->prevp == &l->jobs)
+				return;
+			j = CONTAINER_OF(j->prevp, struct local_job, next);
+		} while (j->state != WAITING);
+	}
+}
+
+static int
+write_file(const char *dir, const char *name, struct strv text)
+{
+	char *path = xasprintf("%s/%s", dir, name);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), r;
+
+	free(path);
+	if (fd == -1)
+		return err_from_errno(errno);
+	r = fd_write_all(fd, text.p, text.len);
+	(void)close(fd);
+	return r;
+}
+
+static int
+write_job(struct local_job *j, const struct launch_spec *spec)
+{
+	struct local *l = LOCAL(j->base.launcher);
+	struct launchspec_place place = {
+	    .conf = l->conf,
+	    .outbound = l->outbound,
+	    .slot = j->slot != NO_SLOT ? j->slot : 0,
+	    .worker_uid = l->worker_uid,
+	};
+	struct strbuf b = {0};
+	char slot[16];
+	int r;
+
+	if (j->slot != NO_SLOT)
+		place.uid = (uid_t)(l->conf->uid_base +
+				    (uint64_t)j->slot * LAUNCHCONF_UIDS);
+	(void)snprintf(slot, sizeof(slot), "%u\n", j->slot);
+	launchspec_add(&b, spec, &place);
+	r = j->slot == NO_SLOT ? 0 : write_file(j->dir, "slot", strv_of(slot));
+	if (r == 0)
+		r = write_file(j->dir, "spec.json", (struct strv){b.s, b.len});
+	mem_secure_zero(b.s, b.cap);
+	strbuf_clear(&b);
+	return r;
+}
+
+static int
+local_start(struct launcher *base, const struct launch_spec *spec,
+	    struct launch **out, char **why)
+{
+	struct local *l = LOCAL(base);
+	struct local_job *j = job_new(l, spec->id);
+	int r;
+
+	if (mkdir(j->dir, 0711) != 0) {
+		r = errno == EEXIST ? E_EXISTS : E_SYS;
+		*why = xasprintf("%s: %s", j->dir, strerror(errno));
+		goto fail;
+	}
+	(void)chmod(j->dir, 0711);
+	j->slot = take_slot(l);
+	if (geteuid() == 0 && j->slot == NO_SLOT) {
+		r = E_LIMIT;
+		*why = xstrdup("[local] uid_jobs: all of them are in use");
+		goto fail_dir;
+	}
+	if ((r = write_job(j, spec)) == 0) {
+		task_post(l->loop, &j->task);
+		*out = &j->base;
+		return 0;
+	}
+	*why = xasprintf("%s: %s", j->dir, err_text(r));
+fail_dir:
+	launch_remove(base, spec->id);
+fail:
+	j->state = OVER;
+	job_free(j);
+	return r;
+}
+
+static void
+local_adopt(struct launcher *base, const char *id, struct launch **out)
+{
+	struct local *l = LOCAL(base);
+	struct local_job *j = job_new(l, id);
+	int fd;
+
+	*out = &j->base;
+	j->slot = read_slot(l, j->dir);
+	if (!exists(j->dir, "exit.json") && (fd = reach(j)) >= 0) {
+		j->state = RUNNING; /* or nearly: it was begun */
+		take_channel(j, fd);
+		return;
+	}
+	j->state = exists(j->dir, "spec.json") ? WAITING : OVER;
+	task_post(l->loop, &j->task);
+}
+
+/* --- stop -------------------------------------------------------------- */
+
+static void
+frozen_cb(void *arg)
+{
+	struct local_job *j = arg;
+	char *path = xasprintf("%s/pid", j->dir), *text = NULL;
+	uint64_t pid;
+	size_t len;
+	int fd;
+
+	/* The kernel has it that a pidfd is nobody else's afterwards; that it
+	 * was the supervisor's before is what the open channel says. */
+	if (j->sp != NULL && file_read(path, 32, &text, &len) == 0 && len > 0 &&
+	    strv_parse_u64((struct strv){text, len - 1}, INT32_MAX, true,
+			   &pid) == 0 &&
+	    (fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0)) != -1) {
+		log_error("launch.frozen", "job=%s pid=%llu action=kill",
+			  j->base.id, (unsigned long long)pid);
+		(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+		(void)close(fd);
+	}
+	free(text);
+	free(path);
+}
+
+static void
+local_stop(struct launch *base, uint64_t grace_ms)
+{
+	struct local_job *j = JOB(base);
+	struct local *l = LOCAL(base->launcher);
+
+	if (j->state == OVER)
+		return;
+	if (j->state == WAITING) {
+		j->stopped = true;
+		task_post(l->loop, &j->task);
+		return;
+	}
+	if (j->sp == NULL)
+		return;
+	(void)!(grace_ms == 0 ? seqpkt_send(j->sp, STRV("kill"), -1)
+			      : seqpkt_sendf(j->sp, -1, "stop %llu",
+					     (unsigned long long)grace_ms));
+	if (j->frozen.loop == NULL)
+		timer_init(&j->frozen, l->loop, frozen_cb, j);
+	timer_set(&j->frozen, grace_ms + FROZEN_MS);
+}
+
+static void
+local_drop(struct launch *base)
+{
+	job_free(JOB(base));
+}
+
+/* --- directories ------------------------------------------------------- */
+
+static void
+local_remove(struct launcher *base, const char *id)
+{
+	static const char *const names[] = {"log",     "log.1", "exit.json",
+					    "slot",    "pid",   "spec.json",
+					    "job.sock"};
+	char *dir = launch_dir(base, id), *path;
+
+	if (dir == NULL)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		path = xasprintf("%s/%s", dir, names[i]);
+		(void)unlink(path);
+		free(path);
+	}
+	if (rmdir(dir) != 0 && errno != ENOENT)
+		clean(LOCAL(base), &dir, 1, true);
+	free(dir);
+}
+
+static bool
+is_ours(struct local *l, const char *id)
+{
+	for (const struct local_job *j = l->jobs; j != NULL; j = j->next)
+		if (strcmp(j->base.id, id) == 0)
+			return true;
+	return false;
+}
+
+struct batch {
+	struct local *l;
+	bool all;
+	char *dirs[CLEAN_BATCH];
+	size_t n;
+};
+
+static void
+batch_run(struct batch *b)
+{
+	clean(b->l, b->dirs, b->n, b->all);
+	for (size_t i = 0; i < b->n; i++)
+		free(b->dirs[i]);
+	b->n = 0;
+}
+
+static void
+batch_add(struct batch *b, const char *dir)
+{
+	if (b->n == CLEAN_BATCH)
+		batch_run(b);
+	b->dirs[b->n++] = xstrdup(dir);
+}
+
+static void
+local_sweep(struct launcher *base, launch_known_cb known, void *arg)
+{
+	struct local *l = LOCAL(base);
+	struct batch gone = {.l = l, .all = true}, dead = {.l = l};
+	DIR *d = opendir(l->base.jobs_dir);
+	struct dirent *de;
+
+	while (d != NULL && (de = readdir(d)) != NULL) {
+		char *dir = launch_dir(base, de->d_name);
+
+		if (dir == NULL || is_ours(l, de->d_name)) {
+			free(dir);
+			continue;
+		}
+		if (!known(de->d_name, arg))
+			batch_add(&gone, dir);
+		else if (exists(dir, "fs"))
+			batch_add(&dead, dir);
+		free(dir);
+	}
+	if (d != NULL)
+		(void)closedir(d);
+	batch_run(&gone);
+	batch_run(&dead);
+}
+
+/* --- the launcher ------------------------------------------------------ */
+
+static void
+local_free(struct launcher *base)
+{
+	struct local *l = LOCAL(base);
+
+	while (l->jobs != NULL)
+		job_free(l->jobs);
+	free(l->base.jobs_dir);
+	free(l->agent);
+	free(l->outbound);
+	free(l->slots);
+	free(l);
+}
+
+static void
+local_set_conf(struct launcher *base, const struct gw_conf *conf)
+{
+	struct local *l = LOCAL(base);
+
+	l->conf = &conf->launch;
+	free(l->agent);
+	free(l->outbound);
+	l->agent = find_agent(l->conf);
+	l->outbound = find_outbound(l->conf);
+	if (l->conf->uid_jobs > l->nslots) {
+		l->slots =
+		    xreallocarray(l->slots, (size_t)l->conf->uid_jobs, 1);
+		memset(l->slots + l->nslots, 0,
+		       (size_t)l->conf->uid_jobs - l->nslots);
+		l->nslots = (unsigned)l->conf->uid_jobs;
+	}
+}
+
+static const struct launcher_ops ops = {
+    .free = local_free,
+    .set_conf = local_set_conf,
+    .start = local_start,
+    .adopt = local_adopt,
+    .sweep = local_sweep,
+    .stop = local_stop,
+    .drop = local_drop,
+    .remove = local_remove,
+};
+
+int
+launch_local_new(const struct launch_options *o, struct launcher **out,
+		 char **why)
+{
+	struct local *l;
+	int r;
+
+	if ((r = dir_make(o->jobs_dir, 0711)) != 0) {
+		*why = xasprintf("%s: %s", o->jobs_dir, err_text(r));
+		return r;
+	}
+	l = xcalloc(1, sizeof(*l));
+	l->base.ops = &ops;
+	l->base.jobs_dir = xstrdup(o->jobs_dir);
+	l->loop = o->loop;
+	l->worker_uid = o->worker_uid;
+	local_set_conf(&l->base, o->conf);
+	*out = &l->base;
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the configuration says about launchers: [local], [image NAME]. */
+#ifndef SBX_GATEWAY_LAUNCHCONF_H
+#define SBX_GATEWAY_LAUNCHCONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "base/defs.h"
+#include "base/str.h"
+
+struct gw_conf;
+
+#define LAUNCHCONF_UIDS 65536 /* ids of one job */
+
+struct gw_image {
+	char *name;
+	char *rootfs;
+};
+
+struct gw_launch {
+	char *agent;       /* NULL: beside our own program, PATH */
+	bool net_host;     /* jobs share this machine's network */
+	char *outbound;    /* "auto", "none" or a program */
+	char **expose;     /* NULL-ended */
+	uint64_t uid_base; /* first of LAUNCHCONF_UIDS ids for each job */
+	uint64_t uid_jobs; /* for how many jobs */
+	bool best_effort;  /* hosts make do with what isolation there is */
+	uint64_t parallel; /* jobs being started at once */
+	struct gw_image *images;
+	size_t nimages;
+};
+
+/* The sections as base/conf fills them. */
+struct sec_local {
+	char *agent, *outbound;
+	int network, isolation;
+	struct conf_list expose;
+	uint64_t uid_base, uid_jobs, parallel;
+};
+
+struct sec_image {
+	char *rootfs;
+};
+
+/* Used by gwconf.c. */
+int launchconf_fill(struct gw_conf *c, char **msg) SBX_MUST_CHECK;
+void launchconf_clear(struct gw_launch *l);
+void launchconf_dump(const struct gw_launch *l, struct strbuf *b);
+
+/* NULL: there is none of that name. */
+const char *launchconf_rootfs(const struct gw_launch *l, const char *image);
+
+#endif
