@@ -40,10 +40,12 @@
 #include "gateway/watch.h"
 #include "net/loop.h"
 
-#define FD_WANT       65536
-#define KILL_AFTER_MS 1500
-#define AGENT_END_MS  10000
-#define START_DEATHS  5 /* before the first was ready: give up */
+#define FD_WANT          65536
+#define KILL_AFTER_MS    1500
+#define AGENT_END_MS     10000
+#define CERTS_SETTLE_MS  500 /* a certificate, then its key */
+#define TOKENS_SETTLE_MS 20
+#define START_DEATHS     5 /* before the first was ready: give up */
 
 enum master_state {
 	MASTER_STARTING,
@@ -516,8 +518,10 @@ make_parts(struct master *m)
 	apibase_add(m->api);
 	m->give_agent = (struct apiagent){static_agent, m};
 	apiagent_add(m->api, &m->give_agent);
-	m->cert_watch = watch_new(m->loop, certs_changed_cb, m);
-	m->token_watch = watch_new(m->loop, tokens_changed_cb, m);
+	m->cert_watch =
+	    watch_new(m->loop, CERTS_SETTLE_MS, certs_changed_cb, m);
+	m->token_watch =
+	    watch_new(m->loop, TOKENS_SETTLE_MS, tokens_changed_cb, m);
 	timer_init(&m->ticket_timer, m->loop, tickets_cb, m);
 	timer_init(&m->end_timer, m->loop, end_timer_cb, m);
 	/* What the loop leaves behind when it goes: a second SIGTERM, while

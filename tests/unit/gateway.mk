@@ -125,6 +125,12 @@ tests_unit_test_tokens_SOURCES = tests/unit/test_tokens.c
 tests_unit_test_tokens_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_tokens_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_watch
+TESTS += tests/unit/test_watch
+tests_unit_test_watch_SOURCES = tests/unit/test_watch.c $(NET_HELP)
+tests_unit_test_watch_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_watch_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_wsframe
 TESTS += tests/unit/test_wsframe
 tests_unit_test_wsframe_SOURCES = tests/unit/test_wsframe.c
