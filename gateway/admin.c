@@ -152,6 +152,7 @@ stats_cb(const struct stats *s, void *arg)
 	} else {
 		statmsg_prometheus(s, &b);
 		add_metrics(q->admin, &b);
+		q->admin->o.metrics(&b, q->admin->o.arg);
 		answer(q->rq, 200, "text/plain; version=0.0.4; charset=utf-8",
 		       &b);
 	}

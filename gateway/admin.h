@@ -31,6 +31,7 @@ struct admin_options {
 	struct loop *loop;
 	struct crew *crew;
 	void (*info)(struct admin_info *out, void *arg); /* out is zeroed */
+	void (*metrics)(struct strbuf *out, void *arg);  /* further ones */
 	void *arg;
 };
 

@@ -9,13 +9,10 @@
 
 #include "gateway/agentctl.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,11 +21,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/token.h"
+#include "gateway/ask.h"
+#include "gateway/child.h"
 #include "gateway/owner.h"
 #include "net/loop.h"
 #include "net/seqpkt.h"
 
 #define AGENT_NAME  "embedded"
+#define ASK_MAX     4096
 #define TRY_MS      20
 #define START_MS    10000
 #define BACKOFF_MS  100
@@ -46,33 +46,14 @@ struct agentctl {
 	uint64_t started_ms, next_sync;
 	unsigned starts, failures;
 	char *path, *ns, *homes, *http, *control;
+	char *env;       /* what it is to be told for PUT /v1/env */
+	struct ask *ask; /* while it is told */
 	char token[2 * 32 + 1];
 };
 
 static void agent_try(struct agentctl *a);
 
 /* --- the process ------------------------------------------------------- */
-/* Beside our own program, or wherever PATH finds it. */
-static char *
-find_program(void)
-{
-	char self[4096], *slash, *path;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	if (n > 0) {
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-		if (slash != NULL) {
-			*slash = '\0';
-			path = xasprintf("%s/sbx-agent", self);
-			if (access(path, X_OK) == 0)
-				return path;
-			free(path);
-		}
-	}
-	return xstrdup("sbx-agent");
-}
-
 static char **
 make_env(struct agentctl *a)
 {
@@ -102,56 +83,16 @@ free_env(char **env)
 	free(env);
 }
 
-static void
-exec_child(const char *path, char **env, pid_t master, int err_fd)
-{
-	char name[] = "sbx-agent";
-	char *argv[] = {name, NULL};
-	sigset_t none;
-	int eno;
-
-	for (int s = 1; s < NSIG; s++)
-		(void)signal(s, SIG_DFL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	/* A Ctrl-C is for the gateway, which ends the agent in its turn. */
-	(void)setpgid(0, 0);
-	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() == master)
-		(void)execvpe(path, argv, env);
-	eno = errno;
-	(void)!write(err_fd, &eno, sizeof(eno));
-	_exit(127);
-}
-
 /* 0, or why it could not be executed (errno). */
 static int
 start_process(struct agentctl *a)
 {
-	char **env = make_env(a);
-	sigset_t all, old;
-	int fds[2], eno = 0;
-	pid_t pid, master = getpid();
+	char name[] = "sbx-agent";
+	char *argv[] = {name, NULL}, **env = make_env(a);
+	const struct child_spec s = {a->path, argv, env, -1};
+	int eno = child_start(&s, &a->pid);
 
-	if (pipe2(fds, O_CLOEXEC) != 0) {
-		eno = errno;
-		free_env(env);
-		return eno;
-	}
-	(void)sigfillset(&all);
-	(void)sigprocmask(SIG_BLOCK, &all, &old);
-	pid = fork();
-	if (pid == 0)
-		exec_child(a->path, env, master, fds[1]);
-	eno = pid < 0 ? errno : 0;
-	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	fd_close(&fds[1]);
 	free_env(env);
-	if (pid > 0 && read(fds[0], &eno, sizeof(eno)) == sizeof(eno))
-		(void)waitpid(pid, NULL, 0);
-	else if (pid > 0)
-		a->pid = pid;
-	fd_close(&fds[0]);
 	return eno;
 }
 
@@ -165,6 +106,8 @@ go_down(struct agentctl *a, const char *why)
 	if (a->channel != NULL)
 		seqpkt_close(a->channel);
 	a->channel = NULL;
+	ask_cancel(a->ask);
+	a->ask = NULL;
 	if (a->pid != 0 && a->state != AGENT_STOPPED)
 		(void)kill(a->pid, SIGKILL);
 	owner_agent_gone(a->o.owner, AGENT_NAME, "exited");
@@ -265,19 +208,61 @@ said_gone(struct agentctl *a, struct strv rest)
 }
 
 static void
+go_up(struct agentctl *a)
+{
+	a->state = AGENT_UP;
+	timer_stop(&a->timer);
+	log_info("agent.up", "pid=%ld sandboxes=%zu", (long)a->pid,
+		 route_count(owner_table(a->o.owner)));
+	a->o.changed(a->o.arg);
+}
+
+static void
+told_cb(int err, unsigned status, struct strv body, void *arg)
+{
+	struct agentctl *a = arg;
+
+	(void)body;
+	a->ask = NULL;
+	if (err != 0 || status != 200)
+		log_error("agent.env", "status=%u error=\"%s\"", status,
+			  err != 0 ? err_text(err) : "refused");
+	if (a->state == AGENT_STARTING)
+		go_up(a);
+}
+
+static void
+tell_env(struct agentctl *a)
+{
+	struct addr at;
+	struct ask_spec s = {.to = &at,
+			     .method = STRV("PUT"),
+			     .id = M_PUT,
+			     .target = "/v1/env",
+			     .token = a->token,
+			     .body = strv_of(a->env),
+			     .max = ASK_MAX,
+			     .timeout_ms = START_MS / 2,
+			     .done = told_cb,
+			     .arg = a};
+
+	ask_cancel(a->ask);
+	a->ask = NULL;
+	if (addr_parse(strv_of(a->http), &at) != 0)
+		log_fatal("agent.path", "path=%s", a->http);
+	a->ask = ask_start(a->o.loop, &s);
+}
+
+static void
 said_synced(struct agentctl *a, struct strv rest)
 {
 	uint64_t n;
 
 	if (strv_parse_u64(rest, UINT64_MAX, true, &n) != 0)
 		return;
-	if (a->state == AGENT_STARTING) {
-		a->state = AGENT_UP;
-		timer_stop(&a->timer);
-		log_info("agent.up", "pid=%ld sandboxes=%zu", (long)a->pid,
-			 route_count(owner_table(a->o.owner)));
-		a->o.changed(a->o.arg);
-	}
+	/* Nobody is to get a sandbox that lacks what it was promised. */
+	if (a->state == AGENT_STARTING && a->ask == NULL)
+		tell_env(a);
 	a->o.synced(n, a->o.arg);
 }
 
@@ -332,6 +317,15 @@ agent_try(struct agentctl *a)
 		timer_set(&a->timer, START_MS);
 }
 
+static char *
+env_text(const struct gw_conf *conf)
+{
+	struct strbuf b = {0};
+
+	outside_env_json(&conf->agent_outside, false, &b);
+	return strbuf_take(&b);
+}
+
 /* --- interface --------------------------------------------------------- */
 struct agentctl *
 agentctl_start(const struct agentctl_options *o)
@@ -341,9 +335,10 @@ agentctl_start(const struct agentctl_options *o)
 	a->o = *o;
 	a->o.conf = NULL;
 	a->path = o->conf->agent_path != NULL ? xstrdup(o->conf->agent_path)
-					      : find_program();
+					      : child_find("sbx-agent");
 	a->ns = o->conf->agent_ns != NULL ? xstrdup(o->conf->agent_ns) : NULL;
 	a->homes = xstrdup(o->conf->agent_homes);
+	a->env = env_text(o->conf);
 	a->http = xasprintf("unix:%s/agent/agent.sock", o->conf->state_dir);
 	a->control = xasprintf("%s/agent/control.sock", o->conf->state_dir);
 	token_hex(a->token, 32);
@@ -364,7 +359,9 @@ agentctl_free(struct agentctl *a)
 		(void)kill(a->pid, SIGKILL);
 		(void)waitpid(a->pid, NULL, 0);
 	}
+	ask_cancel(a->ask);
 	timer_clear(&a->timer);
+	free(a->env);
 	mem_secure_zero(a->token, sizeof(a->token));
 	free(a->path);
 	free(a->ns);
@@ -372,6 +369,21 @@ agentctl_free(struct agentctl *a)
 	free(a->http);
 	free(a->control);
 	free(a);
+}
+
+void
+agentctl_set_conf(struct agentctl *a, const struct gw_conf *conf)
+{
+	char *env = env_text(conf);
+
+	if (strcmp(env, a->env) == 0) {
+		free(env);
+		return;
+	}
+	free(a->env);
+	a->env = env;
+	if (a->state == AGENT_UP || a->ask != NULL)
+		tell_env(a);
 }
 
 uint64_t

@@ -31,6 +31,8 @@ struct agentctl_options {
 };
 
 struct agentctl *agentctl_start(const struct agentctl_options *o);
+/* A new configuration: of it only `outside` changes while it runs. */
+void agentctl_set_conf(struct agentctl *a, const struct gw_conf *conf);
 /* Kills the process if it is still there. */
 void agentctl_free(struct agentctl *a);
 /* 0: no agent is up, there is nothing to wait for. */

@@ -21,6 +21,7 @@
 #include "gateway/agentctl.h"
 #include "gateway/crew.h"
 #include "gateway/gwconf.h"
+#include "gateway/remotes.h"
 #include "gateway/route.h"
 #include "net/sockdir.h"
 
@@ -28,7 +29,8 @@
 
 struct waiting {
 	struct waiting *next;
-	uint64_t agent_sync; /* what must be answered first */
+	/* what must be answered first; 0: it was */
+	uint64_t agent_sync, remote_sync;
 	uint64_t member, n;
 };
 
@@ -77,21 +79,25 @@ say_synced(struct crew_member *m, uint64_t n)
 }
 
 static void
-asked_sync(struct broker *b, struct agentctl *agent, struct crew_member *m,
-	   struct strv rest)
+asked_sync(struct broker *b, const struct broker_agents *from,
+	   struct crew_member *m, struct strv rest)
 {
 	struct waiting *w;
-	uint64_t n, number;
+	uint64_t n, number = 0, far = 0;
 
 	if (strv_parse_u64(rest, UINT64_MAX, true, &n) != 0)
 		return;
-	number = b->count < WAITING_MAX ? agentctl_sync(agent) : 0;
-	if (number == 0) {
+	if (b->count < WAITING_MAX) {
+		number = agentctl_sync(from->agent);
+		far = remotes_sync(from->remotes);
+	}
+	if (number == 0 && far == 0) {
 		say_synced(m, n);
 		return;
 	}
 	w = xcalloc(1, sizeof(*w));
 	w->agent_sync = number;
+	w->remote_sync = far;
 	w->member = crew_number(m);
 	w->n = n;
 	*b->tail = w;
@@ -100,20 +106,27 @@ asked_sync(struct broker *b, struct agentctl *agent, struct crew_member *m,
 }
 
 void
-broker_synced(struct broker *b, struct crew *c, uint64_t number)
+broker_synced(struct broker *b, struct crew *c, bool remote, uint64_t number)
 {
+	struct waiting *w, **pp = &b->head;
 	struct crew_member *m;
-	struct waiting *w;
 
-	while ((w = b->head) != NULL && w->agent_sync <= number) {
-		b->head = w->next;
-		if (b->head == NULL)
-			b->tail = &b->head;
+	while ((w = *pp) != NULL) {
+		uint64_t *what = remote ? &w->remote_sync : &w->agent_sync;
+
+		if (*what <= number)
+			*what = 0;
+		if (w->agent_sync != 0 || w->remote_sync != 0) {
+			pp = &w->next;
+			continue;
+		}
+		*pp = w->next;
 		b->count--;
 		if ((m = crew_find(c, w->member)) != NULL)
 			say_synced(m, w->n);
 		free(w);
 	}
+	b->tail = pp;
 }
 
 /* The proxy directory is opened anew each time: it may have been made, or
@@ -205,15 +218,16 @@ asked_connect(struct crew *c, struct crew_member *m, struct strv rest)
 }
 
 void
-broker_message(struct broker *b, struct crew *c, struct agentctl *agent,
-	       struct crew_member *m, struct strv msg)
+broker_message(struct broker *b, struct crew *c,
+	       const struct broker_agents *from, struct crew_member *m,
+	       struct strv msg)
 {
 	struct strv verb;
 
 	if (!strv_cut(&msg, ' ', &verb))
 		return;
 	if (strv_eq(verb, STRV("sync")))
-		asked_sync(b, agent, m, msg);
+		asked_sync(b, from, m, msg);
 	else if (strv_eq(verb, STRV("connect")))
 		asked_connect(c, m, msg);
 	else

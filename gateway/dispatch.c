@@ -87,7 +87,7 @@ dispatch_need(struct exchange *ex)
 	else if (m->kind == ROUTE_AGENT && is_whole_list(m->tail))
 		q->need = ex->by_label ? AUTH_NEED_LIST : AUTH_NEED_OPERATOR;
 	else if (m->kind == ROUTE_AGENT && q->id.len == 0 &&
-		 default_with_agent(t) == NULL)
+		 (m->label.len > 0 || default_with_agent(t) == NULL))
 		q->need = AUTH_NEED_OPERATOR;
 }
 
@@ -116,6 +116,15 @@ dispatch_writes(const struct exchange *ex)
 	       h->wants_upgrade || is_secret(&ex->m);
 }
 
+/* For the request's life: the table may drop the agent meanwhile. */
+static const char *
+keep_string(struct exchange *ex, const char *s)
+{
+	size_t n = s != NULL ? strlen(s) + 1 : 0;
+
+	return n > 0 ? memcpy(httpd_alloc(ex->rq, n), s, n) : NULL;
+}
+
 /* The agent whose HTTP serves this; false when there is none. */
 static bool
 find_agent(struct exchange *ex)
@@ -139,8 +148,18 @@ find_agent(struct exchange *ex)
 	}
 	if (ex->agent == NULL)
 		return false;
-	ex->agent_http = ex->agent->http;
-	ex->agent_token = ex->agent->token;
+	ex->agent_http = keep_string(ex, ex->agent->http);
+	ex->agent_token = keep_string(ex, ex->agent->token);
+	return true;
+}
+
+/* Answers when that agent is known to be out of reach. */
+static bool
+agent_down(struct exchange *ex)
+{
+	if (ex->agent == NULL || ex->agent->down == NULL)
+		return false;
+	exchange_fail(ex, GE_TUNNEL_DOWN, ex->agent->down);
 	return true;
 }
 
@@ -163,6 +182,8 @@ go_agent(struct exchange *ex)
 			      NULL);
 		return;
 	}
+	if (agent_down(ex))
+		return;
 	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->conf == NULL &&
 	    !is_list(tail))
 		tail = scoped_target(ex, ex->sb->id, tail);
@@ -216,6 +237,8 @@ go_port(struct exchange *ex)
 			return;
 		}
 		(void)find_agent(ex);
+		if (agent_down(ex))
+			return;
 		p = httpd_alloc(ex->rq, tail.len + 128);
 		tail.len = (size_t)snprintf(
 		    p, tail.len + 128, "/v1/sandboxes/%s/%s/%u%.*s", ex->sb->id,

@@ -235,5 +235,5 @@ gwconf_finish(struct gw_conf *c, char **msg)
 	for (size_t i = 0; i < c->nsandboxes; i++)
 		if ((r = check_sandbox(c, &c->sandboxes[i], msg)) != 0)
 			return r;
-	return 0;
+	return gwconf_check_tunnels(c, msg);
 }

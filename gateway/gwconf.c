@@ -174,10 +174,9 @@ dup_or_null(const char *s)
 	return s != NULL && s[0] != '\0' ? xstrdup(s) : NULL;
 }
 
-/* A secret from the file that a key names. */
-static int
-read_secret(struct gw_conf *c, const struct conf_at *at, const char *path,
-	    char **out, char **msg)
+int
+gwconf_read_secret(struct gw_conf *c, const struct conf_at *at,
+		   const char *path, char **out, char **msg)
 {
 	int r;
 
@@ -309,10 +308,12 @@ fill_sandbox(struct gw_conf *c, const struct sec_sandbox *s, const char *name,
 				  "at most %d of them",
 				  PORT_RANGES_MAX);
 	at.key = "token_file";
-	if ((r = read_secret(c, &at, s->token_file, &sb->token, msg)) != 0)
+	if ((r = gwconf_read_secret(c, &at, s->token_file, &sb->token, msg)) !=
+	    0)
 		return r;
 	at.key = "agent_token_file";
-	return read_secret(c, &at, s->agent_token_file, &sb->agent_token, msg);
+	return gwconf_read_secret(c, &at, s->agent_token_file, &sb->agent_token,
+				  msg);
 }
 
 static int
@@ -410,8 +411,8 @@ fill_rest(struct gw_conf *c, char **msg)
 	c->log_json = lo->json;
 	c->access = (enum access_format)lo->access;
 	c->access_file = dup_or_null(lo->access_file);
-	return read_secret(c, &at, au->operator_token_file, &c->operator_token,
-			   msg);
+	return gwconf_read_secret(c, &at, au->operator_token_file,
+				  &c->operator_token, msg);
 }
 
 static int
@@ -430,7 +431,7 @@ fill(struct gw_conf *c, char **msg)
 	     (sb = conf_named(c->ini, "sandbox", i, &name)) != NULL; i++)
 		if ((r = fill_sandbox(c, sb, name, msg)) != 0)
 			return r;
-	return 0;
+	return gwconf_fill_tunnels(c, msg);
 }
 
 int
@@ -501,6 +502,7 @@ gwconf_free(struct gw_conf *c)
 		gwconf_clear_sandbox(&c->sandboxes[i]);
 	for (size_t i = 0; c->upgrades != NULL && c->upgrades[i] != NULL; i++)
 		free(c->upgrades[i]);
+	gwconf_clear_tunnels(c);
 	mem_free_secret(c->operator_token);
 	free(c->listens);
 	free(c->certs);

@@ -16,6 +16,7 @@
 #include "base/conf.h"
 #include "base/defs.h"
 #include "base/str.h"
+#include "gateway/outside.h"
 #include "gateway/launchconf.h"
 #include "net/addr.h"
 
@@ -57,6 +58,22 @@ struct gw_sandbox_conf {
 	bool forward_bearer; /* Authorization: Bearer is the app's */
 	char *agent;         /* address of an agent for /v1/..., or NULL */
 	char *agent_token;
+};
+
+/* A remote machine behind an SSH server. */
+struct gw_tunnel {
+	char *name;
+	char *host;
+	uint16_t port;
+	char *user;
+	char *key, *passphrase_file, *known_hosts, *fingerprint;
+	char *agent_host; /* as seen from there; NULL: no agent */
+	uint16_t agent_port;
+	char *agent_token; /* secret, NULL: it wants none */
+	char *ns;
+	uint64_t alive_ms;
+	bool reclaim;
+	struct outside outside;
 };
 
 struct gw_limits {
@@ -105,6 +122,9 @@ struct gw_conf {
 	struct gw_sandbox_conf *sandboxes; /* sidecar: one named "" */
 	size_t nsandboxes;
 
+	struct gw_tunnel *tunnels;
+	size_t ntunnels;
+
 	char *operator_token; /* secret: opens everything */
 	char *operator_name;  /* who that is for the API; NULL: operator */
 	char *token_file;     /* user tokens, hashed */
@@ -116,6 +136,7 @@ struct gw_conf {
 	char *agent_path; /* NULL: beside our own executable, PATH */
 	char *agent_ns;
 	char *agent_homes;
+	struct outside agent_outside; /* what its sandboxes are told of */
 
 	struct gw_launch launch;
 
@@ -144,6 +165,9 @@ bool gwconf_same_addr(const struct addr *a, const struct addr *b);
 int gwconf_parse_ports(struct strv s, struct port_range *r,
 		       size_t *n) SBX_MUST_CHECK;
 bool gwconf_port_allowed(const struct gw_sandbox_conf *s, uint16_t port);
+/* NULL: there is none of that name. */
+const struct gw_tunnel *gwconf_tunnel(const struct gw_conf *c,
+				      const char *name);
 void gwconf_free(struct gw_conf *c); /* wipes the secrets */
 void gwconf_dump(const struct gw_conf *c, struct strbuf *out);
 extern const struct conf_spec gwconf_spec;

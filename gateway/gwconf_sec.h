@@ -39,6 +39,15 @@ struct sec_auth {
 struct sec_agent {
 	bool enabled;
 	char *path, *ns, *homes;
+	struct conf_list outside;
+};
+
+struct sec_tunnel {
+	char *host, *user, *key, *passphrase_file, *known_hosts, *fingerprint,
+	    *agent, *agent_token_file, *ns;
+	uint64_t port, alive_ms;
+	bool reclaim;
+	struct conf_list outside;
 };
 
 struct sec_log {
@@ -65,6 +74,15 @@ int gwconf_parse_listen(struct strv text, struct gw_listen *l,
 void gwconf_push_listen(struct gw_conf *c, const struct gw_listen *l);
 void gwconf_clear_listen(struct gw_listen *l);
 void gwconf_clear_sandbox(struct gw_sandbox_conf *s);
+/* A secret from the file that a key names, if it does. */
+int gwconf_read_secret(struct gw_conf *c, const struct conf_at *at,
+		       const char *path, char **out, char **msg) SBX_MUST_CHECK;
+/* gwtunnel.c; the first one also reads `outside` of [agent]. */
+int gwconf_fill_tunnels(struct gw_conf *c, char **msg) SBX_MUST_CHECK;
+int gwconf_check_tunnels(struct gw_conf *c, char **msg) SBX_MUST_CHECK;
+void gwconf_dump_tunnels(const struct gw_conf *c, struct strbuf *b);
+void gwconf_dump_outside(const struct outside *o, struct strbuf *b);
+void gwconf_clear_tunnels(struct gw_conf *c);
 /* text NULL: keeps what is there; "off": none. */
 int gwconf_set_admin(struct gw_conf *c, const char *text,
 		     const struct conf_at *at, char **msg) SBX_MUST_CHECK;

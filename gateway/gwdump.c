@@ -159,6 +159,8 @@ dump_auth(const struct gw_conf *c, struct strbuf *b)
 	put(b, "path", c->agent_path);
 	put(b, "namespace", c->agent_ns);
 	put(b, "homes", c->agent_homes);
+	gwconf_dump_outside(&c->agent_outside, b);
+	gwconf_dump_tunnels(c, b);
 }
 
 /* The keys of [limits] and [timeouts] are all numbers. */

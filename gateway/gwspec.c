@@ -28,6 +28,7 @@ static const struct conf_section sections[] = {
      "A sandbox that no agent told us of."},
     {"auth", false, sizeof(struct sec_auth), "Who may come in."},
     {"agent", false, sizeof(struct sec_agent), "The embedded agent."},
+    {"tunnel", true, sizeof(struct sec_tunnel), "A remote machine by SSH."},
     {"local", false, sizeof(struct sec_local), "Jobs on this machine."},
     {"image", true, sizeof(struct sec_image),
      "What a container image's name stands for on this machine."},
@@ -52,6 +53,8 @@ static const struct conf_section sections[] = {
 #define A(f, n, t, d, lo, hi, h)                                               \
 	KEY("auth", sec_auth, f, n, t, d, lo, hi, NULL, h)
 #define AG(f, n, t, d, h) KEY("agent", sec_agent, f, n, t, d, 0, 0, NULL, h)
+#define TUN(f, n, t, d, lo, hi, h)                                             \
+	KEY("tunnel", sec_tunnel, f, n, t, d, lo, hi, NULL, h)
 #define LO(f, t, d, lo, hi, ch, h)                                             \
 	KEY("local", sec_local, f, #f, t, d, lo, hi, ch, h)
 #define LIM(f, t, d, lo, hi, h)                                                \
@@ -148,6 +151,32 @@ static const struct conf_key keys[] = {
 	  "namespace of its sandboxes"),
 	AG(homes, "homes", CONF_STRING, NULL,
 	  "where its sandboxes live (STATE_DIR/homes)"),
+	AG(outside, "outside", CONF_LIST, NULL,
+	  "NAME URL: what its sandboxes find in their environment (repeatable)"),
+
+	TUN(host, "host", CONF_STRING, NULL, 0, 0,
+	  "the SSH server: a name or an address"),
+	TUN(port, "port", CONF_U64, "22", 1, 65535, "its port"),
+	TUN(user, "user", CONF_STRING, "root", 0, 0, "whom to log in as"),
+	TUN(key, "key", CONF_STRING, NULL, 0, 0, "file with the private key"),
+	TUN(passphrase_file, "passphrase_file", CONF_STRING, NULL, 0, 0,
+	  "file with the passphrase of that key"),
+	TUN(known_hosts, "known_hosts", CONF_STRING, NULL, 0, 0,
+	  "file with the server's host key, as ssh keeps it"),
+	TUN(fingerprint, "fingerprint", CONF_STRING, NULL, 0, 0,
+	  "SHA256:... of the server's host key, instead of known_hosts"),
+	TUN(agent, "agent", CONF_STRING, NULL, 0, 0,
+	  "HOST:PORT of the agent there, as seen from there"),
+	TUN(agent_token_file, "agent_token_file", CONF_STRING, NULL, 0, 0,
+	  "file with the secret that this agent wants"),
+	TUN(ns, "namespace", CONF_STRING, NULL, 0, 0,
+	  "namespace of its sandboxes"),
+	TUN(outside, "outside", CONF_LIST, NULL, 0, 0,
+	  "NAME URL: an endpoint here that sandboxes there may call (repeatable)"),
+	TUN(alive_ms, "keepalive", CONF_DURATION, "15s", 1000, 3600000,
+	  "the server is asked so often whether it is there; twice unanswered: down"),
+	TUN(reclaim, "reclaim", CONF_BOOL, "yes", 0, 0,
+	  "after a reconnect end our own lost session there, which holds our ports"),
 
 	LO(agent, CONF_STRING, NULL, 0, 0, NULL,
 	   "the program that jobs run (sbx-agent beside this one, else in PATH)"),

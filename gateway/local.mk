@@ -19,12 +19,16 @@ libgateway_a_SOURCES = \
 	gateway/apijson.c \
 	gateway/apiwho.c \
 	gateway/apiwho.h \
+	gateway/ask.c \
+	gateway/ask.h \
 	gateway/auth.c \
 	gateway/auth.h \
 	gateway/broker.c \
 	gateway/broker.h \
 	gateway/certs.c \
 	gateway/certs.h \
+	gateway/child.c \
+	gateway/child.h \
 	gateway/connector.c \
 	gateway/connector.h \
 	gateway/cores.c \
@@ -53,6 +57,7 @@ libgateway_a_SOURCES = \
 	gateway/gwconf_sec.h \
 	gateway/gwdump.c \
 	gateway/gwspec.c \
+	gateway/gwtunnel.c \
 	gateway/hold.c \
 	gateway/hub.c \
 	gateway/hub.h \
@@ -84,12 +89,23 @@ libgateway_a_SOURCES = \
 	gateway/notify.h \
 	gateway/options.c \
 	gateway/options.h \
+	gateway/outside.c \
+	gateway/outside.h \
 	gateway/owner.c \
 	gateway/owner.h \
 	gateway/prepare.c \
 	gateway/prepare.h \
 	gateway/proxy.c \
 	gateway/proxy_head.c \
+	gateway/remote.c \
+	gateway/remote.h \
+	gateway/remote_agent.c \
+	gateway/remote_conf.c \
+	gateway/remote_int.h \
+	gateway/remotes.c \
+	gateway/remotes.h \
+	gateway/remotestat.c \
+	gateway/remotestat.h \
 	gateway/revoke.c \
 	gateway/rewrite.c \
 	gateway/rewrite.h \

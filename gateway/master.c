@@ -33,6 +33,7 @@
 #include "gateway/notify.h"
 #include "gateway/owner.h"
 #include "gateway/prepare.h"
+#include "gateway/remotes.h"
 #include "gateway/sockets.h"
 #include "gateway/state.h"
 #include "gateway/tlskeys.h"
@@ -64,6 +65,7 @@ struct master {
 	struct crew *crew;
 	struct broker *broker;
 	struct agentctl *agent;
+	struct remotes *remotes;
 	struct admin *admin;
 	struct api *api;
 	struct apiagent give_agent;
@@ -218,7 +220,9 @@ message_cb(struct crew_member *who, struct strv msg, void *arg)
 {
 	struct master *m = arg;
 
-	broker_message(m->broker, m->crew, m->agent, who, msg);
+	const struct broker_agents from = {m->agent, m->remotes};
+
+	broker_message(m->broker, m->crew, &from, who, msg);
 }
 
 static void
@@ -226,7 +230,15 @@ synced_cb(uint64_t number, void *arg)
 {
 	struct master *m = arg;
 
-	broker_synced(m->broker, m->crew, number);
+	broker_synced(m->broker, m->crew, false, number);
+}
+
+static void
+remotes_synced_cb(uint64_t number, void *arg)
+{
+	struct master *m = arg;
+
+	broker_synced(m->broker, m->crew, true, number);
 }
 
 static void
@@ -259,6 +271,14 @@ admin_info(struct admin_info *out, void *arg)
 	out->agent_up = m->agent != NULL && agentctl_up(m->agent);
 	out->agent_starts = m->agent != NULL ? agentctl_starts(m->agent) : 0;
 	list_urls(m, &out->urls);
+}
+
+static void
+admin_metrics(struct strbuf *out, void *arg)
+{
+	struct master *m = arg;
+
+	remotes_metrics(m->remotes, out);
 }
 
 static void
@@ -322,8 +342,11 @@ enter(struct master *m, struct gw_conf *conf, char **msg)
 	sockets_prune(m->sockets, conf);
 	set_admin(m, conf);
 	set_watches(m, conf);
+	remotes_set_conf(m->remotes, conf);
 	if (conf->agent && m->agent == NULL)
 		start_agent(m, conf);
+	else if (conf->agent)
+		agentctl_set_conf(m->agent, conf);
 	else if (!conf->agent && m->agent != NULL)
 		agentctl_stop(m->agent); /* freed when it has ended */
 	return 0;
@@ -378,8 +401,10 @@ end_if_empty(struct master *m)
 		timer_set(&m->end_timer, AGENT_END_MS);
 		if (m->agent != NULL)
 			agentctl_stop(m->agent);
+		remotes_stop(m->remotes);
 	}
-	if (m->agent == NULL || agentctl_pid(m->agent) == 0)
+	if ((m->agent == NULL || agentctl_pid(m->agent) == 0) &&
+	    remotes_count(m->remotes) == 0)
 		loop_stop(m->loop);
 }
 
@@ -473,6 +498,7 @@ chld_cb(int signo, void *arg)
 
 	(void)signo;
 	crew_reap(m->crew);
+	remotes_reap(m->remotes);
 	if (m->agent == NULL)
 		return;
 	agentctl_reap(m->agent);
@@ -500,12 +526,18 @@ make_parts(struct master *m)
 {
 	struct crew_options co = {
 	    .message = message_cb, .changed = changed_cb, .arg = m};
-	struct admin_options ao = {.info = admin_info, .arg = m};
+	struct admin_options ao = {
+	    .info = admin_info, .metrics = admin_metrics, .arg = m};
+	struct remotes_options ro = {
+	    .synced = remotes_synced_cb, .ended = changed_cb, .arg = m};
 
 	m->loop = loop_new();
 	m->sockets = sockets_new(!m->o.single);
 	m->owner = owner_new(emit_cb, m);
 	m->broker = broker_new();
+	ro.loop = m->loop;
+	ro.owner = m->owner;
+	m->remotes = remotes_new(&ro);
 	tlskeys_rotate(&m->tickets);
 	co.loop = ao.loop = m->loop;
 	co.single = m->o.single;
@@ -544,6 +576,7 @@ free_parts(struct master *m)
 	api_free(m->api);
 	crew_free(m->crew);
 	agentctl_free(m->agent);
+	remotes_free(m->remotes);
 	watch_free(m->cert_watch);
 	watch_free(m->token_watch);
 	timer_clear(&m->ticket_timer);

@@ -125,7 +125,7 @@ struct dead {
 
 /* Those that want() says are to go. The table changes under a walk, so they
  * are noted first. */
-static void
+static size_t
 drop_where(struct owner *o,
 	   bool (*want)(const struct route_sandbox *s, const void *arg),
 	   const void *arg, const char *reason)
@@ -146,6 +146,7 @@ drop_where(struct owner *o,
 		free(v[i].id);
 	}
 	free(v);
+	return n;
 }
 
 static bool
@@ -163,7 +164,7 @@ of_agent(const struct route_sandbox *s, const void *arg)
 void
 owner_set_conf(struct owner *o, const struct gw_conf *conf)
 {
-	drop_where(o, not_configured, conf, "deleted");
+	(void)drop_where(o, not_configured, conf, "deleted");
 	for (size_t i = 0; i < conf->nsandboxes; i++) {
 		const struct gw_sandbox_conf *c = &conf->sandboxes[i];
 		const struct route_sandbox *s =
@@ -248,9 +249,13 @@ owner_add(struct owner *o, struct strv id, uint64_t generation,
 {
 	const struct route_sandbox *s = route_lookup(o->table, id);
 
-	if (s != NULL && !s->gone && s->agent == NULL) {
-		log_warn("route.conflict", "sandbox=%.*s kept=configured",
-			 STRV_ARG(id));
+	/* Nobody takes over another's id, not even one that is no more. */
+	if (s != NULL &&
+	    (s->agent == NULL ? !s->gone || s->job
+			      : strcmp(s->agent->name, agent) != 0)) {
+		log_warn("route.conflict", "sandbox=%.*s agent=%s kept=%s",
+			 STRV_ARG(id), agent,
+			 s->agent != NULL ? s->agent->name : "configured");
 		return;
 	}
 	add(o, id, generation, agent, ns, token);
@@ -333,5 +338,56 @@ owner_job_gone(struct owner *o, const char *id, uint64_t generation,
 void
 owner_agent_gone(struct owner *o, const char *agent, const char *reason)
 {
-	drop_where(o, of_agent, agent, reason);
+	(void)drop_where(o, of_agent, agent, reason);
+}
+
+void
+owner_agent_down(struct owner *o, const char *agent, const char *reason)
+{
+	struct strbuf b = {0};
+
+	strbuf_addf(&b, "down %s %s", agent, reason);
+	publish(o, &b);
+}
+
+void
+owner_agent_up(struct owner *o, const char *agent)
+{
+	struct strbuf b = {0};
+
+	strbuf_addf(&b, "up %s", agent);
+	publish(o, &b);
+}
+
+struct kept {
+	const char *agent;
+	const struct hash *ids;
+};
+
+static bool
+not_kept(const struct route_sandbox *s, const void *arg)
+{
+	const struct kept *k = arg;
+
+	return of_agent(s, k->agent) &&
+	       hash_get(k->ids, strv_of(s->id)) == NULL;
+}
+
+size_t
+owner_agent_keep(struct owner *o, const char *agent, const struct hash *ids,
+		 const char *reason)
+{
+	const struct kept k = {agent, ids};
+
+	return drop_where(o, not_kept, &k, reason);
+}
+
+void
+owner_agent_drop(struct owner *o, const char *agent, const char *reason)
+{
+	struct strbuf b = {0};
+
+	owner_agent_gone(o, agent, reason);
+	strbuf_addf(&b, "unagent %s", agent);
+	publish(o, &b);
 }

@@ -15,6 +15,7 @@
 #include "gateway/route.h"
 #include "gateway/tokens.h"
 
+struct hash;
 struct owner;
 
 struct owner *owner_new(void (*emit)(struct strv msg, void *arg), void *arg);
@@ -50,5 +51,13 @@ void owner_job_gone(struct owner *o, const char *id, uint64_t generation,
 
 /* All of an agent's are gone: it died. */
 void owner_agent_gone(struct owner *o, const char *agent, const char *reason);
+/* It cannot be reached now, and why (one line); its sandboxes stay. */
+void owner_agent_down(struct owner *o, const char *agent, const char *reason);
+void owner_agent_up(struct owner *o, const char *agent);
+/* Those that are not in ids are gone; returns how many. */
+size_t owner_agent_keep(struct owner *o, const char *agent,
+			const struct hash *ids, const char *reason);
+/* The agent itself is no more, and so are its sandboxes. */
+void owner_agent_drop(struct owner *o, const char *agent, const char *reason);
 
 #endif

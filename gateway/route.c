@@ -52,6 +52,7 @@ agent_free(struct route_agent *a)
 	free(a->control);
 	free(a->ns);
 	mem_free_secret(a->token);
+	free(a->down);
 	free(a);
 }
 
@@ -79,10 +80,12 @@ bearer_free(struct route_bearer *b)
 static void
 sandbox_drop(struct route_sandbox *s)
 {
-	if (s->conns == 0)
+	if (s->conns == 0) {
 		sandbox_free(s);
-	else
+	} else {
 		s->detached = true;
+		s->agent = NULL; /* it may go now */
+	}
 }
 
 void
@@ -275,6 +278,54 @@ apply_agent(struct route_table *t, const struct strv *w)
 	a->control = opt_dup(w[3]);
 	a->ns = opt_dup(w[4]);
 	a->token = opt_dup(w[5]);
+	t->version++;
+	return 0;
+}
+
+/* "down <agent> <reason in words>" */
+static int
+apply_down(struct route_table *t, struct strv rest)
+{
+	struct route_agent *a;
+	struct strv name;
+
+	if (!strv_cut(&rest, ' ', &name) || rest.len == 0 ||
+	    (a = hash_get(t->agents, name)) == NULL)
+		return E_INVALID;
+	free(a->down);
+	a->down = xstrndup(rest.p, rest.len);
+	t->version++;
+	return 0;
+}
+
+static int
+apply_up(struct route_table *t, const struct strv *w)
+{
+	struct route_agent *a = hash_get(t->agents, w[1]);
+
+	if (a == NULL)
+		return E_INVALID;
+	free(a->down);
+	a->down = NULL;
+	t->version++;
+	return 0;
+}
+
+/* Only tombstones may be left of its sandboxes. */
+static int
+apply_unagent(struct route_table *t, const struct strv *w)
+{
+	struct route_agent *a = hash_get(t->agents, w[1]);
+	struct route_sandbox *s;
+	size_t pos = 0;
+
+	if (a == NULL)
+		return 0;
+	while ((s = hash_next(t->sandboxes, &pos, NULL)) != NULL)
+		if (s->agent == a)
+			s->agent = NULL;
+	(void)hash_del(t->agents, w[1]);
+	agent_free(a);
 	t->version++;
 	return 0;
 }
@@ -484,12 +535,15 @@ route_apply(struct route_table *t, struct strv msg)
 	    {"agent", 6, apply_agent},   {"sandbox", 6, apply_sandbox},
 	    {"job", 6, apply_job},       {"gone", 5, apply_gone},
 	    {"bearer", 5, apply_bearer}, {"unbearer", 2, apply_unbearer},
+	    {"up", 2, apply_up},         {"unagent", 2, apply_unagent},
 	};
 	struct strv w[WORDS_MAX], rest = msg, first;
 	size_t i;
 
 	if (!strv_cut(&rest, ' ', &first))
 		return E_NOTFOUND;
+	if (strv_eq(first, STRV("down")))
+		return apply_down(t, rest);
 	for (i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (!strv_eq(first, strv_of(kinds[i].word)))
 			continue;
@@ -574,6 +628,10 @@ route_dump(struct route_table *t, void (*emit)(struct strv msg, void *arg),
 		strbuf_addf(&b, "agent %s %s %s %s %s", a->name, a->http,
 			    or_dash(a->control), or_dash(a->ns),
 			    or_dash(a->token));
+		dump_emit(&b, emit, arg);
+		if (a->down == NULL)
+			continue;
+		strbuf_addf(&b, "down %s %s", a->name, a->down);
 		dump_emit(&b, emit, arg);
 	}
 	for (pos = 0; (u = hash_next(t->bearers, &pos, NULL)) != NULL;) {

@@ -32,6 +32,7 @@ struct route_agent {
 	char *control; /* path of its control channel, NULL: none (remote) */
 	char *ns;      /* namespace that its sandboxes belong to */
 	char *token;   /* what it wants as X-Sandbox-Token from us */
+	char *down;    /* why it cannot be reached now; NULL: it can */
 };
 
 struct route_sandbox {
@@ -99,9 +100,9 @@ struct route_agent *route_default_agent(struct route_table *t);
 size_t route_count(const struct route_table *t);
 struct route_sandbox *route_each(struct route_table *t, size_t *pos);
 
-/* Applies one message of PROTOCOL.md section 2 (agent, sandbox, job, gone,
- * bearer, unbearer). 0, E_NOTFOUND: not a table message, E_INVALID: malformed.
- */
+/* Applies one message of PROTOCOL.md section 2 (agent, unagent, down, up,
+ * sandbox, job, gone, bearer, unbearer). 0, E_NOTFOUND: not a table message,
+ * E_INVALID: malformed. */
 int route_apply(struct route_table *t, struct strv msg) SBX_MUST_CHECK;
 /* The messages that make an empty replica equal to t, one call each. */
 void route_dump(struct route_table *t, void (*emit)(struct strv msg, void *arg),

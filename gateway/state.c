@@ -123,12 +123,15 @@ state_prepare(const struct gw_conf *conf, const struct state_user *u,
 	      char **msg)
 {
 	char *agent = xasprintf("%s/agent", conf->state_dir);
+	char *tunnels = xasprintf("%s/tunnels", conf->state_dir);
 	int r;
 
 	r = make_dir(conf->state_dir, geteuid() == 0 ? 0711 : 0700, NULL, msg);
 	/* What the agent makes there belongs to the workers' group. */
 	if (r == 0 && conf->agent)
 		r = make_dir(agent, 02710, u, msg);
+	if (r == 0 && conf->ntunnels > 0)
+		r = make_dir(tunnels, 02710, u, msg);
 	if (r == 0)
 		r = make_log(conf->access == ACCESS_OFF ? NULL
 							: conf->access_file,
@@ -136,6 +139,7 @@ state_prepare(const struct gw_conf *conf, const struct state_user *u,
 	if (r == 0)
 		r = make_log(conf->log_file, u, msg);
 	free(agent);
+	free(tunnels);
 	return r;
 }
 

@@ -77,6 +77,12 @@ tests_unit_test_limits_SOURCES = tests/unit/test_limits.c
 tests_unit_test_limits_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_limits_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_outside
+TESTS += tests/unit/test_outside
+tests_unit_test_outside_SOURCES = tests/unit/test_outside.c
+tests_unit_test_outside_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_outside_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_owner
 TESTS += tests/unit/test_owner
 tests_unit_test_owner_SOURCES = tests/unit/test_owner.c
@@ -88,6 +94,12 @@ TESTS += tests/unit/test_readme
 tests_unit_test_readme_SOURCES = tests/unit/test_readme.c
 tests_unit_test_readme_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_readme_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_remotestat
+TESTS += tests/unit/test_remotestat
+tests_unit_test_remotestat_SOURCES = tests/unit/test_remotestat.c
+tests_unit_test_remotestat_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_remotestat_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_rewrite
 TESTS += tests/unit/test_rewrite

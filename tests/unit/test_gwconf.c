@@ -136,6 +136,43 @@ sandboxes(void **state)
 	gwconf_free(c);
 }
 
+#define TUNNEL                                                                 \
+	"host = h\nkey = @\nfingerprint = "                                    \
+	"SHA256:0123456789012345678901234567890123456789012\n"
+
+static void
+tunnels(void **state)
+{
+	struct gw_conf *c;
+	char *msg = NULL;
+	const struct gw_tunnel *t;
+
+	assert_int_equal(load(*state,
+			      LISTEN "[tunnel gpu-1]\n" TUNNEL
+				     "port = 2222\nuser = me\n"
+				     "agent = [::1]:49983\n"
+				     "agent_token_file = @\n"
+				     "outside = A http://localhost:8080/v1\n"
+				     "outside = B https://x\nkeepalive = 3s\n"
+				     "[agent]\noutside = C http://y/z\n",
+			      &c, &msg),
+			 0);
+	t = gwconf_tunnel(c, "gpu-1");
+	assert_non_null(t);
+	assert_null(gwconf_tunnel(c, "gpu"));
+	assert_int_equal(t->port, 2222);
+	assert_string_equal(t->agent_host, "::1");
+	assert_int_equal(t->agent_port, 49983);
+	assert_string_equal(t->agent_token, "s3cret-value");
+	assert_int_equal(t->alive_ms, 3000);
+	assert_true(t->reclaim);
+	assert_int_equal(t->outside.nends, 2);
+	assert_int_equal(t->outside.forwards[0].far, 8080);
+	assert_int_equal(t->outside.forwards[1].far, 20000);
+	assert_int_equal(c->agent_outside.nends, 1);
+	gwconf_free(c);
+}
+
 /* text, and what its message must have: place and reason. */
 static const struct {
 	const char *text, *has;
@@ -181,6 +218,35 @@ static const struct {
     {LISTEN "[auth]\nhub = ftp://x\n", ":4: hub: must begin"},
     {LISTEN "[admin]\nlisten = https://127.0.0.1:1\n", ":4: listen: must be"},
     {LISTEN "[log]\naccess = apache\n", ":4: access: "},
+    {LISTEN "[tunnel Gpu]\n" TUNNEL "agent = h:1\n", "NAME: must be 1-48"},
+    {LISTEN "[tunnel embedded]\n" TUNNEL "agent = h:1\n",
+     "is the embedded agent's name"},
+    {LISTEN "[sandbox a]\ntcp_ports = 1\n[tunnel a]\n" TUNNEL "agent = h:1\n",
+     "is a sandbox's name, too"},
+    {LISTEN "[tunnel a]\nkey = @\n", "host: is missing"},
+    {LISTEN "[tunnel a]\nhost = -oProxyCommand=x\n", ":4: host: must be"},
+    {LISTEN "[tunnel a]\nhost = a@b\n", ":4: host: must be a host name"},
+    {LISTEN "[tunnel a]\nhost = h\nport = 0\n", ":5: port: "},
+    {LISTEN "[tunnel a]\nhost = h\nuser = -x\n", ":5: user: is not a user"},
+    {LISTEN "[tunnel a]\nhost = h\n", "key: is missing"},
+    {LISTEN "[tunnel a]\nhost = h\nkey = id\n", ":5: key: must be an abs"},
+    {LISTEN "[tunnel a]\nhost = h\nkey = /no/such\n",
+     ":5: key: /no/such cannot be read"},
+    {LISTEN "[tunnel a]\nhost = h\nkey = @\n",
+     "known_hosts: it or fingerprint must"},
+    {LISTEN "[tunnel a]\nhost = h\nkey = @\nknown_hosts = /a b\n",
+     ":6: known_hosts: must be an absolute path without"},
+    {LISTEN "[tunnel a]\nhost = h\nkey = @\nfingerprint = MD5:00\n",
+     ":6: fingerprint: must be SHA256"},
+    {LISTEN "[tunnel a]\n" TUNNEL, "agent: a tunnel needs agent or outside"},
+    {LISTEN "[tunnel a]\nagent = 49983\n", ":4: agent: must be HOST:PORT"},
+    {LISTEN "[tunnel a]\n" TUNNEL "agent_token_file = @\n"
+	    "outside = A http://x\n",
+     ":7: agent_token_file: needs an agent"},
+    {LISTEN "[tunnel a]\noutside = A ftp://x\n",
+     ":4: outside: A ftp://x: must begin with http"},
+    {LISTEN "[agent]\noutside = SBX_A http://x\n",
+     ":4: outside: SBX_A http://x: names that begin with SBX_"},
     {LISTEN "[nope]\n", ":3: "},
     {LISTEN "nope = 1\n", ":3: nope: "},
 };
@@ -222,6 +288,10 @@ dump_is_the_same(void **state)
 	    "proxy_uid = 1000\nproxy_dir = /run/a\nnamespace = n\n"
 	    "[auth]\nhub = https://hub.example\noperator_token_file = @\n"
 	    "[agent]\nenabled = yes\nnamespace = team\n"
+	    "outside = M http://localhost:1/v1\n"
+	    "[tunnel g]\n" TUNNEL "agent = 127.0.0.1:49983\n"
+	    "agent_token_file = @\nnamespace = n\nkeepalive = 1500ms\n"
+	    "outside = A http://a\noutside = B https://b/c?d\nreclaim = no\n"
 	    "[limits]\nbody = 1G\n[timeouts]\nconnect = 1500ms\n"
 	    "[log]\nlevel = debug\naccess = combined\n[admin]\nlisten = off\n";
 	struct fixture *f = *state;
@@ -298,6 +368,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(defaults, setup, teardown),
 	    cmocka_unit_test_setup_teardown(sandboxes, setup, teardown),
+	    cmocka_unit_test_setup_teardown(tunnels, setup, teardown),
 	    cmocka_unit_test_setup_teardown(mistakes, setup, teardown),
 	    cmocka_unit_test_setup_teardown(dump_is_the_same, setup, teardown),
 	    cmocka_unit_test(sidecar),

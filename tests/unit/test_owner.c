@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/token.h"
 #include "gateway/owner.h"
@@ -116,6 +117,71 @@ configured(void **state)
 	s = route_lookup(f->replica, STRV("web"));
 	assert_false(s->gone);
 	assert_int_not_equal(s->generation, generation);
+}
+
+static void
+copy(struct strv msg, void *arg)
+{
+	assert_int_equal(route_apply(arg, msg), 0);
+}
+
+/* Agents on other machines: down and up with a reason, in every copy. */
+static void
+far_agents(void **state)
+{
+	struct fixture *f = *state;
+	struct route_table *t = route_new();
+	struct hash *ids = hash_new();
+	struct route_sandbox *s;
+
+	owner_agent(f->owner, "gpu", "unix:/g", NULL, "team", "secret");
+	owner_agent_down(f->owner, "gpu", "ssh: Connection refused");
+	assert_string_equal(route_agent(f->replica, STRV("gpu"))->down,
+			    "ssh: Connection refused");
+	route_dump(owner_table(f->owner), copy, t);
+	assert_string_equal(route_agent(t, STRV("gpu"))->down,
+			    "ssh: Connection refused");
+	owner_agent_up(f->owner, "gpu");
+	assert_null(route_agent(f->replica, STRV("gpu"))->down);
+
+	/* It lists its sandboxes; those that it leaves out are gone. */
+	owner_add(f->owner, STRV("a"), 1, "gpu", "team", STRV("ta"));
+	owner_add(f->owner, STRV("b"), 2, "gpu", "team", STRV("tb"));
+	(void)hash_set(ids, STRV("b"), ids);
+	assert_int_equal(owner_agent_keep(f->owner, "gpu", ids, "deleted"), 1);
+	assert_int_equal(owner_agent_keep(f->owner, "gpu", ids, "deleted"), 0);
+	assert_true(route_lookup(f->replica, STRV("a"))->gone);
+	assert_false(route_lookup(f->replica, STRV("b"))->gone);
+
+	/* No more; what holds one of its sandboxes may still read it. */
+	s = route_lookup(f->replica, STRV("b"));
+	route_hold(s);
+	owner_agent_drop(f->owner, "gpu", "deleted");
+	assert_null(route_agent(f->replica, STRV("gpu")));
+	assert_true(s->gone);
+	assert_null(s->agent);
+	route_release(s);
+	owner_agent_drop(f->owner, "gpu", "deleted");
+	hash_free(ids);
+	route_free(t);
+}
+
+/* An agent says what it likes: it gets no id that is another's. */
+static void
+greedy_agent(void **state)
+{
+	struct fixture *f = *state;
+
+	owner_agent(f->owner, "embedded", "unix:/e", "/c", NULL, "s");
+	owner_agent(f->owner, "evil", "unix:/x", NULL, NULL, "s");
+	owner_add(f->owner, STRV("a"), 1, "embedded", NULL, STRV("mine"));
+	owner_add(f->owner, STRV("a"), 1, "evil", NULL, STRV("his"));
+	assert_token(route_lookup(f->replica, STRV("a")), "mine");
+	owner_gone(f->owner, STRV("a"), 1, STRV("idle"));
+	owner_add(f->owner, STRV("a"), 2, "evil", NULL, STRV("his"));
+	assert_true(route_lookup(f->replica, STRV("a"))->gone);
+	owner_add(f->owner, STRV("a"), 3, "embedded", NULL, STRV("again"));
+	assert_token(route_lookup(f->replica, STRV("a")), "again");
 }
 
 static void
@@ -257,6 +323,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(configured, setup, teardown),
+	    cmocka_unit_test_setup_teardown(far_agents, setup, teardown),
+	    cmocka_unit_test_setup_teardown(greedy_agent, setup, teardown),
 	    cmocka_unit_test_setup_teardown(agent, setup, teardown),
 	    cmocka_unit_test_setup_teardown(tokens, setup, teardown),
 	    cmocka_unit_test_setup_teardown(jobs, setup, teardown),
