@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -33,7 +34,7 @@
 
 struct init {
 	const struct jobinit *o;
-	bool new_mounts, new_net;
+	bool new_mounts, new_net, new_pids;
 	pid_t main;
 };
 
@@ -57,7 +58,7 @@ say(const struct init *in, const char *fmt, ...)
 static void SBX_NORETURN
 end_all(const struct init *in)
 {
-	if (!in->o->new_pids)
+	if (!in->new_pids)
 		jobkill_descendants();
 	_exit(0);
 }
@@ -96,30 +97,21 @@ lack(const struct init *in, const char *what)
 	say(in, "lack %s (%s)", what, strerror(errno));
 }
 
+/* Mounts and the network while we are still root of the machine, so that what
+ * is built cannot be taken apart in there. */
 static void
-make_namespaces(struct init *in)
+make_outer(struct init *in)
 {
-	const struct jobdef *s = in->o->spec;
-	char host[14];
-
 	if (unshare(CLONE_NEWNS) == 0)
 		in->new_mounts = true;
 	else
 		lack(in, "no mount namespace");
-	if (unshare(CLONE_NEWIPC) != 0)
-		lack(in, "no ipc namespace");
-	if (unshare(CLONE_NEWUTS) == 0) {
-		(void)snprintf(host, sizeof(host), "%.12s", s->id);
-		(void)!sethostname(host, strlen(host));
-	} else {
-		lack(in, "no uts namespace");
-	}
-	if (s->net_private) {
-		if (jobns_net(in->o->userns) == 0)
-			in->new_net = true;
-		else
-			lack(in, "no network namespace");
-	}
+	if (!in->o->spec->net_private)
+		return;
+	if (jobns_net(in->o->userns) == 0)
+		in->new_net = true;
+	else
+		lack(in, "no network namespace");
 }
 
 static void
@@ -133,7 +125,6 @@ make_root(struct init *in)
 	    .resolv = in->new_net ? o->resolv : NULL,
 	    .userns = o->userns,
 	    .uid = o->own_userns ? 0 : o->spec->uid,
-	    .new_pids = o->new_pids,
 	    .new_net = in->new_net,
 	};
 	struct strbuf lacks = {0};
@@ -149,6 +140,32 @@ make_root(struct init *in)
 	if (lacks.len > 0)
 		say(in, "lack %s", lacks.s);
 	strbuf_clear(&lacks);
+}
+
+/* The others belong to the job's own user namespace: an agent in there puts
+ * its sandboxes into namespaces, and must get back out of them. */
+static void
+make_inner(struct init *in)
+{
+	const struct jobinit *o = in->o;
+	char host[14];
+
+	if (o->userns != -1 && jobns_enter_user(o->userns) != 0)
+		fail(in, "user namespace", errno);
+	if (in->new_mounts && unshare(CLONE_NEWNS) != 0)
+		lack(in, "no mount namespace of its own");
+	if (unshare(CLONE_NEWIPC) != 0)
+		lack(in, "no ipc namespace");
+	if (unshare(CLONE_NEWUTS) == 0) {
+		(void)snprintf(host, sizeof(host), "%.12s", o->spec->id);
+		(void)!sethostname(host, strlen(host));
+	} else {
+		lack(in, "no uts namespace");
+	}
+	if (unshare(CLONE_NEWPID) == 0)
+		in->new_pids = true;
+	else
+		lack(in, "no pid namespace");
 }
 
 /* --- the main process -------------------------------------------------- */
@@ -261,16 +278,12 @@ become_user(const struct init *in, int err_fd)
 	const struct jobinit *o = in->o;
 	const struct jobdef *s = o->spec;
 
-	if (o->userns != -1) {
-		if (jobns_enter_user(o->userns) != 0)
-			main_fail(err_fd, "user namespace");
-	} else if (!o->own_userns && s->uids != 0 && s->mode != JOBDEF_HOST &&
-		   geteuid() == 0) {
-		if (setgroups(0, NULL) != 0 ||
-		    setresgid(s->uid, s->uid, s->uid) != 0 ||
-		    setresuid(s->uid, s->uid, s->uid) != 0)
-			main_fail(err_fd, "user");
-	}
+	if (o->userns == -1 && !o->own_userns && s->uids != 0 &&
+	    s->mode != JOBDEF_HOST && geteuid() == 0 &&
+	    (setgroups(0, NULL) != 0 ||
+	     setresgid(s->uid, s->uid, s->uid) != 0 ||
+	     setresuid(s->uid, s->uid, s->uid) != 0))
+		main_fail(err_fd, "user");
 	if (s->mode != JOBDEF_HOST)
 		jobns_bound_caps();
 	/* Without an image there is no set-uid program that could help. */
@@ -386,6 +399,36 @@ live(struct init *in, int sig_fd)
 	}
 }
 
+/* Process 1. */
+static void SBX_NORETURN
+init_run(struct init *in, int *keep, size_t nkeep)
+{
+	sigset_t set;
+	int sig_fd;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (!in->new_pids)
+		(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	else if (in->new_mounts &&
+		 mount("proc", "/proc", "proc",
+		       MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
+		lack(in, "no /proc of its own");
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigprocmask(SIG_SETMASK, &set, NULL);
+	sig_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (sig_fd == -1)
+		fail(in, "signalfd", errno);
+	say(in, in->new_net ? "net" : "nonet");
+	expect(in, "run");
+	main_start(in);
+	/* What only the main process is to have. */
+	for (size_t i = 0; i < nkeep; i++)
+		if (keep[i] != in->o->channel && keep[i] != in->o->lock)
+			fd_close(&keep[i]);
+	live(in, sig_fd);
+}
+
 void
 jobinit_run(const struct jobinit *ji)
 {
@@ -393,33 +436,27 @@ jobinit_run(const struct jobinit *ji)
 	int keep[] = {ji->channel,    ji->lock,     ji->userns,
 		      ji->out[0],     ji->out[1],   ji->listen_fd,
 		      ji->control_fd, ji->ready_fd, ji->exe};
-	sigset_t set;
-	int sig_fd;
+	pid_t pid;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)prctl(PR_SET_NAME, "sbx-job-init", 0, 0, 0);
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_DFL);
 	/* The job sees our command line: it need not know our paths. */
 	if (ji->arg != NULL)
 		memset(ji->arg, 0, strlen(ji->arg));
 	(void)umask(022);
-	if (!ji->new_pids)
-		(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	jobns_close_but(keep, ARRAY_LEN(keep));
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGCHLD);
-	(void)sigprocmask(SIG_SETMASK, &set, NULL);
 	expect(&in, "go");
-	sig_fd = signalfd(-1, &set, SFD_CLOEXEC);
-	if (sig_fd == -1)
-		fail(&in, "signalfd", errno);
-	make_namespaces(&in);
+	make_outer(&in);
 	make_root(&in);
-	say(&in, in.new_net ? "net" : "nonet");
-	expect(&in, "run");
-	main_start(&in);
-	/* What only the main process is to have. */
-	for (size_t i = 0; i < ARRAY_LEN(keep); i++)
-		if (keep[i] != ji->channel && keep[i] != ji->lock)
-			fd_close(&keep[i]);
-	live(&in, sig_fd);
+	make_inner(&in);
+	/* A sibling of ours: the supervisor is to be its parent. */
+	pid = jobns_fork(CLONE_PARENT);
+	if (pid == 0)
+		init_run(&in, keep, ARRAY_LEN(keep));
+	if (pid == -1)
+		fail(&in, "fork", errno);
+	say(&in, "init %ld", (long)pid);
+	_exit(0);
 }

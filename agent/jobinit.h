@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inner half of a job's supervisor: process 1 of its pid namespace. It
- * builds the job's surroundings, starts its main process, reaps, and ends when
- * the main process has ended or when the outer half is gone; with it ends all
- * that the job has started.
+ * The inner half of a job's supervisor. A builder makes the job's surroundings
+ * and leaves a process 1 of the job's pid namespace, which starts the main
+ * process, reaps, and ends when the main process has ended or the outer half is
+ * gone; with it ends all that the job has started.
  *
- * The two halves talk over a SEQPACKET pair. To the outer one: "lack TEXT" (any
- * number), then "net" (there is a private network, to be connected) or "nonet",
- * then "started" and "exit CODE SIGNAL", or "failed TEXT". From it: "go"
- * (build), "run" (the network is as good as it gets), "term". Its end means:
- * kill everything.
+ * They talk over a SEQPACKET pair. To the outer half: "lack TEXT" (any number),
+ * "init PID" (process 1 is there, the builder ends), "net" (there is a private
+ * network, to be connected) or "nonet", "started", and "exit CODE SIGNAL"; or
+ * "failed TEXT". From it: "go" (build), "run" (the network is as good as it
+ * gets), "term". Its end means: kill everything.
  */
 #ifndef SBX_AGENT_JOBINIT_H
 #define SBX_AGENT_JOBINIT_H
@@ -28,8 +28,7 @@ struct jobinit {
 	int lock;        /* held as long as we live */
 	int userns;      /* to be entered by the main process; -1 */
 	bool own_userns; /* we are in one already, as its root */
-	bool new_pids;
-	int out[2]; /* become its standard output and error */
+	int out[2];      /* become its standard output and error */
 	int listen_fd, control_fd, ready_fd; /* for an agent; else -1 */
 	int exe;                             /* our own program, for an agent */
 };
@@ -38,7 +37,7 @@ struct jobinit {
 #define JOBINIT_CONTROL 4
 #define JOBINIT_READY   5
 
-/* In the child of jobns_fork(). */
+/* In a child of the outer half, which becomes process 1's parent as well. */
 void jobinit_run(const struct jobinit *ji) SBX_NORETURN;
 
 #endif

@@ -21,8 +21,7 @@ struct jobroot {
 	const char *resolv;  /* text for /etc/resolv.conf, or NULL */
 	int userns;          /* whose ids the image's are to be; -1 */
 	uid_t uid;           /* whose the job's directories are */
-	bool new_pids;       /* we are in a pid namespace of our own */
-	bool new_net;
+	bool new_net;        /* we are in a network of our own */
 };
 
 #define JOBROOT_HOME  "/root"

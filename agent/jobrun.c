@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,13 +61,13 @@ struct jobrun {
 	struct jobdef *spec;
 	enum state state;
 	bool ready;
+	bool pids_own; /* the job has a pid namespace */
 	struct loop *loop;
 	struct joblog *log;
 	struct jobsock *sock;
 	char *fs;
 	char *resolv;
-	pid_t init, net;
-	bool new_pids;
+	pid_t builder, init, net; /* 0: not there (any more) */
 	struct seqpkt *channel;
 	struct pipe_in out[2];
 	int ready_fd; /* its reading end */
@@ -135,20 +136,20 @@ add_lack(struct jobrun *j, const char *fmt, ...)
 
 /* --- ending ------------------------------------------------------------ */
 
+/* Process 1 cannot be outlived where it has a namespace; where it has none, it
+ * kills all its descendants when the channel ends. */
 static void
 kill_all(struct jobrun *j)
 {
-	if (j->state == ENDING || j->init <= 0)
+	if (j->state == ENDING)
 		return;
-	if (j->new_pids) {
-		(void)kill(j->init, SIGKILL);
-		return;
-	}
-	/* The inner half kills its descendants when we are gone from the
-	 * channel. */
 	if (j->channel != NULL)
 		seqpkt_close(j->channel);
 	j->channel = NULL;
+	if (j->builder > 0)
+		(void)kill(j->builder, SIGKILL);
+	if (j->init > 0 && j->pids_own)
+		(void)kill(j->init, SIGKILL);
 }
 
 static void
@@ -198,11 +199,9 @@ drain_cb(void *arg)
 static void
 init_died(struct jobrun *j, int status)
 {
-	j->init = 0;
 	if (j->net > 0)
 		(void)kill(j->net, SIGKILL);
-	if (!j->new_pids)
-		jobkill_descendants();
+	jobkill_descendants();       /* none, where there is a pid namespace */
 	if (j->end.reason == NULL) { /* it could not say how it ended */
 		j->end.reason = "exited";
 		j->end.code = -1;
@@ -214,24 +213,30 @@ init_died(struct jobrun *j, int status)
 	finish_if_drained(j);
 }
 
+static bool
+reaped(pid_t *pid, int *status)
+{
+	if (*pid <= 0 || waitpid(*pid, status, WNOHANG) != *pid)
+		return false;
+	*pid = 0;
+	return true;
+}
+
 static void
 reap_cb(int sig, void *arg)
 {
 	struct jobrun *j = arg;
 	int status;
-	pid_t pid;
 
 	(void)sig;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid == j->net) {
-			j->net = 0;
-			if (j->state != ENDING)
-				joblog_say(j->log, "outbound network: %s ended",
-					   j->spec->outbound);
-		}
-		if (pid == j->init)
-			init_died(j, status);
-	}
+	if (reaped(&j->net, &status) && j->state != ENDING)
+		joblog_say(j->log, "outbound network: %s ended",
+			   j->spec->outbound);
+	/* A builder that has done its work leaves with 0, and process 1. */
+	if (reaped(&j->builder, &status) && status != 0)
+		init_died(j, status);
+	if (reaped(&j->init, &status))
+		init_died(j, status);
 }
 
 /* --- output and readiness ---------------------------------------------- */
@@ -315,6 +320,19 @@ connect_net(struct jobrun *j, int log_fd)
 
 /* --- the inner half ---------------------------------------------------- */
 
+/* Is process 1 in another pid namespace than we are? */
+static bool
+has_own_pids(pid_t pid)
+{
+	struct stat theirs, ours;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%ld/ns/pid", (long)pid);
+	return stat(path, &theirs) == 0 &&
+	       stat("/proc/self/ns/pid", &ours) == 0 &&
+	       theirs.st_ino != ours.st_ino;
+}
+
 static void
 exited(struct jobrun *j, struct strv rest)
 {
@@ -342,6 +360,18 @@ running(struct jobrun *j)
 }
 
 static void
+has_init(struct jobrun *j, struct strv pid)
+{
+	uint64_t n;
+
+	if (strv_parse_u64(pid, INT32_MAX, true, &n) != 0)
+		return;
+	j->init = (pid_t)n;
+	j->pids_own = has_own_pids(j->init);
+	reap_cb(SIGCHLD, j); /* it may be dead already */
+}
+
+static void
 channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 {
 	struct jobrun *j = arg;
@@ -353,6 +383,8 @@ channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 		return;
 	if (strv_eq(verb, STRV("lack"))) {
 		add_lack(j, "%.*s", STRV_ARG(msg));
+	} else if (strv_eq(verb, STRV("init"))) {
+		has_init(j, msg);
 	} else if (strv_eq(verb, STRV("net"))) {
 		connect_net(j, STDERR_FILENO);
 	} else if (strv_eq(verb, STRV("nonet"))) {
@@ -499,27 +531,20 @@ make_user(struct jobrun *j, struct parts *p)
 static int
 fork_init(struct jobrun *j, struct parts *p)
 {
-	int flags = CLONE_NEWPID;
-
-	if (geteuid() != 0)
-		flags |= CLONE_NEWUSER;
-	j->new_pids = p->ji.new_pids = true;
-	p->ji.own_userns = (flags & CLONE_NEWUSER) != 0;
-	j->init = jobns_fork(flags);
-	if (j->init == -1) {
-		add_lack(j, "no %s namespace (%s)",
-			 p->ji.own_userns ? "user or pid" : "pid",
-			 strerror(errno));
-		j->new_pids = p->ji.new_pids = p->ji.own_userns = false;
-		j->init = jobns_fork(0);
+	p->ji.own_userns = geteuid() != 0;
+	j->builder = jobns_fork(p->ji.own_userns ? CLONE_NEWUSER : 0);
+	if (j->builder == -1 && p->ji.own_userns) {
+		add_lack(j, "no user namespace (%s)", strerror(errno));
+		p->ji.own_userns = false;
+		j->builder = jobns_fork(0);
 	}
-	if (j->init == 0)
+	if (j->builder == 0)
 		jobinit_run(&p->ji);
-	if (j->init == -1) {
+	if (j->builder == -1) {
 		unstarted(j, "fork: %s", strerror(errno));
 		return E_SYS;
 	}
-	if (p->ji.own_userns && jobns_map_self(j->init) != 0) {
+	if (p->ji.own_userns && jobns_map_self(j->builder) != 0) {
 		unstarted(j, "user namespace: %s", strerror(errno));
 		return E_SYS;
 	}
@@ -684,8 +709,8 @@ jobrun(const struct jobrun_options *o)
 		j->resolv = jobnet_resolv(o->spec->outbound);
 	if (joblog_open(o->dirfd, o->spec->log_max, &j->log) != 0 ||
 	    start(j) != 0) {
-		if (j->init > 0)
-			(void)kill(j->init, SIGKILL);
+		if (j->builder > 0)
+			(void)kill(j->builder, SIGKILL);
 		if (j->loop == NULL)
 			start_loop(j);
 		if (j->end.reason == NULL)
