@@ -165,6 +165,23 @@ agentconf_time(const char *name, uint64_t *out, char **why)
 	return E_INVALID;
 }
 
+static int
+agentconf_cgroup(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_CGROUP");
+
+	if (s == NULL)
+		return 0;
+	if (*s != '/' && strcmp(s, "off") != 0) {
+		*why = xasprintf("SBX_CGROUP=%s: off or an absolute path is "
+				 "wanted",
+				 s);
+		return E_INVALID;
+	}
+	c->cgroup = xstrdup(s);
+	return 0;
+}
+
 /* Where servers of a dedicated agent may put socket files. */
 static int
 agentconf_proxy_dir(struct agentconf *c, char **why)
@@ -239,6 +256,7 @@ agentconf_read(struct agentconf *c, char **why)
 	    (r = agentconf_isolation(c, why)) != 0 ||
 	    (r = agentconf_sockets(c, why)) != 0 ||
 	    (r = agentconf_proxy_dir(c, why)) != 0 ||
+	    (r = agentconf_cgroup(c, why)) != 0 ||
 	    (r = agentconf_uids(c, why)) != 0 ||
 	    (r = agentconf_time("SBX_GRACE", &c->grace_ms, why)) != 0 ||
 	    (r = agentconf_time("SBX_RESUME", &c->resume_ms, why)) != 0 ||
@@ -262,6 +280,7 @@ agentconf_clear(struct agentconf *c)
 {
 	mem_free_secret(c->token);
 	free(c->homes);
+	free(c->cgroup);
 	free(c->control);
 	free(c->proxy_dir);
 	memset(c, 0, sizeof(*c));

@@ -25,6 +25,7 @@ struct agentconf {
 	uint64_t
 	    resume_ms; /* SBX_RESUME: how long a lost client is waited for */
 	uint64_t grace_ms;  /* SBX_GRACE: between TERM and KILL at the end */
+	char *cgroup;       /* SBX_CGROUP: a directory, "off"; NULL: own */
 	char *control;      /* SBX_CONTROL: a path or fd:N; NULL: none */
 	uid_t control_uid;  /* SBX_CONTROL_UID; (uid_t)-1: none */
 	mode_t socket_mode; /* SBX_SOCKET_MODE, of unix sockets */

@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -36,6 +37,17 @@
 #ifndef CLONE_PIDFD
 #define CLONE_PIDFD 0x00001000
 #endif
+
+#ifndef SYS_clone3
+#define SYS_clone3 435
+#endif
+#define BORROW_INTO_CGROUP 0x200000000ULL
+
+/* As the kernel has it; our own, so that old headers do. */
+struct borrow_clone {
+	uint64_t flags, pidfd, child_tid, parent_tid, exit_signal;
+	uint64_t stack, stack_size, tls, set_tid, set_tid_size, cgroup;
+};
 
 struct borrow {
 	char *stack; /* given up (never freed) when a child got stuck on it */
@@ -70,6 +82,81 @@ borrow_stack(struct borrow *b)
 		return E_SYS;
 	b->stack = p;
 	return 0;
+}
+
+/* clone3(2), which no library wraps: the child begins on an empty stack, so it
+ * can only call. -1 with errno. */
+static pid_t
+borrow_clone3(const struct borrow_clone *c, int (*fn)(void *), void *arg)
+{
+#if defined(__x86_64__)
+	register long r __asm__("rax") = SYS_clone3;
+	register const void *a0 __asm__("rdi") = c;
+	register size_t a1 __asm__("rsi") = sizeof(*c);
+	register int (*f)(void *) __asm__("r12") = fn;
+	register void *x __asm__("r13") = arg;
+
+	__asm__ volatile("syscall\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xor %%ebp, %%ebp\n\t"
+			 "mov %%r13, %%rdi\n\t"
+			 "call *%%r12\n\t"
+			 "mov %%eax, %%edi\n\t"
+			 "mov %[exit], %%eax\n\t"
+			 "syscall\n"
+			 "1:"
+			 : "+r"(r)
+			 : "r"(a0), "r"(a1), "r"(f),
+			   "r"(x), [exit] "i"(SYS_exit)
+			 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long r __asm__("x0") = (long)c;
+	register size_t a1 __asm__("x1") = sizeof(*c);
+	register long nr __asm__("x8") = SYS_clone3;
+	register int (*f)(void *) __asm__("x19") = fn;
+	register void *x __asm__("x20") = arg;
+
+	__asm__ volatile("svc #0\n\t"
+			 "cbnz x0, 1f\n\t"
+			 "mov x29, xzr\n\t"
+			 "mov x0, x20\n\t"
+			 "blr x19\n\t"
+			 "mov x8, %[exit]\n\t"
+			 "svc #0\n"
+			 "1:"
+			 : "+r"(r), "+r"(nr)
+			 : "r"(a1), "r"(f), "r"(x), [exit] "i"(SYS_exit)
+			 : "memory");
+#else
+	long r = -ENOSYS;
+
+	(void)c;
+	(void)fn;
+	(void)arg;
+#endif
+	if (r >= 0)
+		return (pid_t)r;
+	errno = (int)-r;
+	return -1;
+}
+
+static pid_t
+borrow_clone(struct borrow *b, int flags, int cgroup, int (*fn)(void *),
+	     void *arg, int *pidfd)
+{
+	struct borrow_clone c = {
+	    .flags = (uint64_t)(unsigned)flags | BORROW_INTO_CGROUP,
+	    .pidfd = (uintptr_t)pidfd,
+	    .exit_signal = SIGCHLD,
+	    .stack = (uintptr_t)b->stack,
+	    .stack_size = BORROW_STACK,
+	    .cgroup = (uint64_t)cgroup,
+	};
+
+	if (cgroup != -1)
+		return borrow_clone3(&c, fn, arg);
+	return clone(fn, b->stack + BORROW_STACK, flags | SIGCHLD, arg, pidfd);
 }
 
 /* What is of the sandbox's uid already can stop it. */
@@ -110,8 +197,8 @@ borrow_reap(pid_t pid)
 }
 
 int
-borrow_start(struct borrow *b, int flags, int (*fn)(void *), void *arg,
-	     pid_t *pid, int *pidfd)
+borrow_start(struct borrow *b, int flags, int cgroup, int (*fn)(void *),
+	     void *arg, pid_t *pid, int *pidfd)
 {
 	sigset_t all, old;
 	int gone[2], eno = 0, fd = -1, r = 0;
@@ -121,8 +208,8 @@ borrow_start(struct borrow *b, int flags, int (*fn)(void *), void *arg,
 		return E_SYS;
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, &old);
-	child = clone(fn, b->stack + BORROW_STACK,
-		      flags | CLONE_VM | CLONE_PIDFD | SIGCHLD, arg, &fd);
+	child = borrow_clone(b, flags | CLONE_VM | CLONE_PIDFD, cgroup, fn, arg,
+			     &fd);
 	if (child == -1) {
 		eno = errno;
 		r = E_SYS;

@@ -23,12 +23,13 @@ struct borrow *borrow_new(void);
 void borrow_free(struct borrow *b);
 
 /* Runs fn(arg) in a child with all signals blocked, and returns when it has
- * left our memory. flags: for clone(2), beside those that it takes. *pid must
+ * left our memory. flags: for clone(2), beside those that it takes. cgroup: a
+ * directory of a control group that it is to be in; -1: ours. *pid must
  * be reaped by the caller, through *pidfd, which is the caller's. E_SYS: no
  * process could be made (errno). E_TIMEOUT: somebody stopped the child, which
  * has been killed and reaped; what arg points to is still as the child left it.
  */
-int borrow_start(struct borrow *b, int flags, int (*fn)(void *), void *arg,
-		 pid_t *pid, int *pidfd) SBX_MUST_CHECK;
+int borrow_start(struct borrow *b, int flags, int cgroup, int (*fn)(void *),
+		 void *arg, pid_t *pid, int *pidfd) SBX_MUST_CHECK;
 
 #endif

@@ -18,6 +18,7 @@
 
 #include <linux/capability.h>
 
+#include "agent/cgroup.h"
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
 #include "agent/ns.h"
@@ -181,6 +182,30 @@ check_namespaces(struct check *c, const char *homes)
 	free(why);
 }
 
+static void
+check_cgroup(struct check *c, const char *want)
+{
+	struct cgroup_place p;
+	char *why = NULL;
+
+	if (geteuid() != 0) {
+		check_add(c, "cgroup", CHECK_NO, "only with root");
+	} else if (cgroup_look(want, &p, &why) != 0) {
+		check_add(c, "cgroup", CHECK_NO,
+			  "%s: memory is limited for each process by itself",
+			  why);
+		free(why);
+	} else {
+		check_add(c, "cgroup",
+			  p.memory && p.pids && p.cpu ? CHECK_YES : CHECK_PART,
+			  "%s, with%s%s%s%s", p.dir, p.memory ? " memory" : "",
+			  p.pids ? " pids" : "", p.cpu ? " cpu" : "",
+			  p.memory || p.pids || p.cpu ? ""
+						      : "out any controller");
+		cgroup_place_clear(&p);
+	}
+}
+
 /* How many processes have one of our users. */
 static unsigned
 check_uids_used(const struct agentconf *conf)
@@ -285,6 +310,7 @@ check_run(struct check *c, const struct agentconf *conf)
 	check_caps(c);
 	check_landlock(c);
 	check_namespaces(c, conf->homes);
+	check_cgroup(c, conf->cgroup);
 	check_uids(c, conf);
 	check_homes(c, conf->homes);
 	check_judge(c, conf->best_effort);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent/borrow.h"
+#include "agent/cgroup.h"
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
 #include "agent/leftover.h"
@@ -49,6 +50,7 @@ struct host {
 	uint64_t resume_ms;
 	struct work *work;
 	struct landlock *landlock; /* NULL: not used */
+	struct cgroup *cgroup;     /* NULL: none */
 	struct borrow *borrow;     /* NULL: no namespaces */
 	struct uidpool *uids;      /* NULL: not root */
 	uid_t reaper;
@@ -130,6 +132,20 @@ host_take_namespaces(struct host *h)
 	free(why);
 }
 
+static void
+host_take_cgroup(struct host *h, const char *want)
+{
+	char *why = NULL;
+
+	if (geteuid() != 0)
+		return;
+	if (cgroup_open(want, &h->cgroup, &why) != 0)
+		log_info("host.cgroup",
+			 "reason=\"%s\" note=\"limits are of each process\"",
+			 why);
+	free(why);
+}
+
 int
 host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	 const struct host_options *o, struct host **out, char **why)
@@ -155,6 +171,7 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 		goto fail;
 	leftover_homes(h->homes_fd, h->uids, h->reaper);
 	host_take_namespaces(h);
+	host_take_cgroup(h, o->cgroup);
 	*out = h;
 	return 0;
 fail:
@@ -173,6 +190,7 @@ host_free(struct host *h)
 	uidpool_free(h->uids);
 	landlock_free(h->landlock);
 	borrow_free(h->borrow);
+	cgroup_free(h->cgroup);
 	hash_free(h->by_id);
 	fd_close(&h->homes_fd);
 	free(h->homes);
@@ -189,6 +207,12 @@ bool
 host_namespaces(const struct host *h)
 {
 	return h->borrow != NULL;
+}
+
+bool
+host_cgroups(const struct host *h)
+{
+	return h->cgroup != NULL;
 }
 
 int
@@ -270,6 +294,7 @@ host_new_sandbox(struct host *h, uid_t uid)
 	sb->uid = uid;
 	sb->home_fd = -1;
 	sb->confine.ruleset = -1;
+	sb->confine.cgroup = -1;
 	sb->created_ms =
 	    (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 	do
@@ -333,6 +358,7 @@ host_create(struct host *h, const struct sandbox_spec *spec,
 	    .homes_fd = h->homes_fd,
 	    .landlock = h->landlock,
 	    .borrow = h->borrow,
+	    .cgroup = h->cgroup,
 	    .died = host_died_cb,
 	};
 	struct sandbox *sb;
@@ -349,6 +375,8 @@ host_create(struct host *h, const struct sandbox_spec *spec,
 		if (rmtree(h->homes_fd, sb->id) != 0) {
 			/* there is none, or the next start clears it */
 		}
+		if (h->cgroup != NULL)
+			(void)!cgroup_remove(h->cgroup, sb->id);
 		if (uid != SANDBOX_NO_UID)
 			uidpool_return(h->uids, uid);
 		host_drop_sandbox(sb);
@@ -385,6 +413,8 @@ host_remove_job(struct work_job *j)
 
 	if (sb->uid != SANDBOX_NO_UID && sb->ns == NULL)
 		leftover_ipc(sb->uid);
+	if (sb->host->cgroup != NULL)
+		(void)!cgroup_remove(sb->host->cgroup, sb->id);
 	if (rmtree(sb->host->homes_fd, sb->id) != 0)
 		sb->polls = 0; /* said on the loop */
 	else
@@ -430,6 +460,9 @@ host_kill(struct sandbox *sb)
 
 	if (sb->ns != NULL && ns_alive(sb->ns))
 		ns_kill(sb->ns);
+	else if (sb->confine.cgroup != -1 &&
+		 cgroup_kill(sb->confine.cgroup) == 0)
+		r = 0;
 	else if (sb->uid != SANDBOX_NO_UID)
 		r = uidkill(sb->host->reaper, sb->uid, -1, SIGKILL);
 	else
@@ -543,6 +576,16 @@ host_delete(struct host *h, struct sandbox *sb, const char *reason,
 	}
 	host_tell_gone(h, sb, reason);
 	host_dying(sb);
+}
+
+bool
+host_any_process(const struct host *h)
+{
+	const struct sandbox *sb = h->first;
+
+	while (sb != NULL && !uidkill_alive(sb->uid))
+		sb = sb->next;
+	return sb != NULL;
 }
 
 bool

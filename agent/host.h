@@ -27,6 +27,7 @@ struct host_options {
 	uid_t uid_first;   /* to uid_last: the sandboxes' */
 	uid_t uid_last;
 	const char *uid_lock;
+	const char *cgroup;         /* see cgroup_look() */
 	const struct baseenv *base; /* of all commands; borrowed */
 	uint64_t resume_ms;         /* see run_place */
 };
@@ -43,6 +44,8 @@ void host_free(struct host *h);
 const char *host_isolation(const struct host *h);
 /* Have sandboxes namespaces of their own? */
 bool host_namespaces(const struct host *h);
+/* Have they a control group? */
+bool host_cgroups(const struct host *h);
 int host_landlock_abi(const struct host *h);
 size_t host_count(const struct host *h); /* live ones */
 /* True when host_create would give E_FULL. */
@@ -65,6 +68,8 @@ struct host_waiter {
  * "killed". w may be NULL. */
 void host_delete(struct host *h, struct sandbox *sb, const char *reason,
 		 struct host_waiter *w);
+/* Has any of the live ones a process? For those with users of their own. */
+bool host_any_process(const struct host *h);
 /* True while sandboxes exist or end. */
 bool host_busy(const struct host *h);
 

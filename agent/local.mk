@@ -28,6 +28,8 @@ libagent_a_SOURCES = \
 	agent/baseenv.h \
 	agent/borrow.c \
 	agent/borrow.h \
+	agent/cgroup.c \
+	agent/cgroup.h \
 	agent/check.c \
 	agent/check.h \
 	agent/control.c \

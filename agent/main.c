@@ -156,11 +156,21 @@ main_set_phase(struct agent *a, enum main_phase phase)
 	timer_set(&a->stop, 0);
 }
 
+/* Does anything run that was asked to end? The processes that only hold
+ * sandboxes' namespaces were not. */
+static bool
+main_any(struct agent *a)
+{
+	if (a->host != NULL && host_namespaces(a->host))
+		return host_any_process(a->host);
+	return descend_any();
+}
+
 /* Whoever heeds TERM ends by itself meanwhile. */
 static void
 main_grace(struct agent *a, uint64_t ms)
 {
-	if (ms >= a->conf.grace_ms || !descend_any())
+	if (ms >= a->conf.grace_ms || !main_any(a))
 		main_set_phase(a, MAIN_KILL);
 	else
 		timer_set(&a->stop, MAIN_POLL_MS);
@@ -275,6 +285,7 @@ main_host(struct agent *a)
 	    .uid_first = a->conf.uid_first,
 	    .uid_last = a->conf.uid_last,
 	    .uid_lock = MAIN_UID_LOCK,
+	    .cgroup = a->conf.cgroup,
 	    .base = &a->base,
 	    .resume_ms = a->conf.resume_ms,
 	};
@@ -354,12 +365,13 @@ main_announce(struct agent *a)
 
 	log_info("agent.ready",
 		 "version=%s mode=%s listen=%s isolation=%s landlock_abi=%d "
-		 "namespaces=%s",
+		 "namespaces=%s cgroup=%s",
 		 PACKAGE_VERSION, a->host != NULL ? "host" : "dedicated",
 		 addr_text(&a->conf.listen, text),
 		 a->host != NULL ? host_isolation(a->host) : "none",
 		 a->host != NULL ? host_landlock_abi(a->host) : 0,
-		 a->host != NULL && host_namespaces(a->host) ? "yes" : "no");
+		 a->host != NULL && host_namespaces(a->host) ? "yes" : "no",
+		 a->host != NULL && host_cgroups(a->host) ? "yes" : "no");
 	if (a->conf.ready_fd != -1) {
 		(void)!write(a->conf.ready_fd, "", 1);
 		fd_close(&a->conf.ready_fd);
@@ -462,6 +474,8 @@ main_options(int argc, char **argv)
 		    "  SBX_GRACE=3           seconds from TERM to KILL at the "
 		    "end\n"
 		    "  SBX_ISOLATION=required | best-effort\n"
+		    "  SBX_CGROUP=off | /dir where their control groups are "
+		    "made\n"
 		    "  SBX_PROXY_DIR=/path   of socket files; not in host "
 		    "mode\n"
 		    "  SBX_CONTROL=unix:/path, SBX_CONTROL_UID=UID,\n"

@@ -260,7 +260,7 @@ ns_start(struct borrow *b, const struct ns_spec *spec, struct ns *n, char **why)
 		j.tmp = xasprintf("%s/.tmp", spec->home);
 	(void)snprintf(j.shm, sizeof(j.shm), "mode=1777,size=%llu,nr_inodes=%d",
 		       (unsigned long long)spec->shm_bytes, NS_INODES);
-	r = borrow_start(b, flags | CLONE_NEWPID, one_main, &j, &n->pid,
+	r = borrow_start(b, flags | CLONE_NEWPID, -1, one_main, &j, &n->pid,
 			 &n->fd);
 	if (r != 0) {
 		*why = xasprintf("clone: %s",
@@ -371,7 +371,7 @@ ns_visit(struct borrow *b, const struct ns *n, char **why)
 		v.eno = errno;
 	v.dev = sb.st_dev;
 	v.ino = sb.st_ino;
-	if ((r = borrow_start(b, 0, visit_main, &v, &pid, &fd)) != 0) {
+	if ((r = borrow_start(b, 0, -1, visit_main, &v, &pid, &fd)) != 0) {
 		*why = xstrdup(err_text(r));
 		return E_UNSUPPORTED;
 	}

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/cgroup.h"
 #include "agent/landlock.h"
 #include "agent/ns.h"
 #include "base/err.h"
@@ -151,6 +152,7 @@ sandbox_confine(struct sandbox *sb, const struct landlock *ll,
 	c->uid = sb->uid;
 	c->gid = (gid_t)sb->uid;
 	c->ruleset = -1;
+	c->cgroup = -1;
 	if (sb->uid != SANDBOX_NO_UID) /* else it would count the agent's */
 		sandbox_limit(c, RLIMIT_NPROC, spec->max_procs,
 			      spec->max_procs);
@@ -182,6 +184,10 @@ sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 	};
 	int r;
 
+	if (m->cgroup != NULL &&
+	    (r = cgroup_make(m->cgroup, sb->id, spec->max_mem_mb << 20,
+			     spec->max_procs, &sb->confine.cgroup, why)) != 0)
+		return r;
 	if (m->borrow == NULL)
 		return 0;
 	if ((r = ns_new(m->loop, m->borrow, &ns, &sb->ns, why)) != 0)
@@ -207,7 +213,7 @@ sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 		return r;
 	}
 	if ((r = sandbox_enclose(sb, m, spec, &detail)) != 0) {
-		*why = xasprintf("namespaces: %s", detail);
+		*why = xasprintf("cannot be enclosed: %s", detail);
 		free(detail);
 		return r;
 	}
@@ -227,6 +233,7 @@ sandbox_drop(struct sandbox *sb)
 	sb->ns = NULL;
 	sb->confine.ns = NULL;
 	fd_close(&sb->confine.ruleset);
+	fd_close(&sb->confine.cgroup);
 	fd_close(&sb->home_fd);
 	sandbox_env_free(sb->runs.place.env);
 	sb->runs.place.env = NULL;
@@ -266,6 +273,7 @@ sandbox_new_dedicated(struct proc_env *procs, struct loop *l,
 	sb->uid = SANDBOX_NO_UID;
 	sb->home_fd = -1;
 	sb->confine.ruleset = -1;
+	sb->confine.cgroup = -1;
 	run_set_init(&sb->runs);
 	sb->runs.place.procs = procs;
 	sb->runs.place.loop = l;

@@ -19,6 +19,7 @@
 #include "net/loop.h"
 
 struct borrow;
+struct cgroup;
 struct host;
 struct landlock;
 struct ns;
@@ -76,6 +77,7 @@ struct sandbox_means {
 	int homes_fd;
 	const struct landlock *landlock; /* NULL: none */
 	struct borrow *borrow;           /* NULL: no namespaces */
+	struct cgroup *cgroup;           /* NULL: no control groups */
 	void (*died)(void *sb);          /* all its processes are gone */
 };
 

@@ -266,7 +266,8 @@ spawn_child(struct spawner *s, struct spawn_job *j, struct spawn_child *out)
 
 	if (ns != NULL && (r = spawn_pid_ns(s, ns)) != 0)
 		return r;
-	r = borrow_start(s->borrow, 0, child_main, j, &out->pid, &out->pidfd);
+	r = borrow_start(s->borrow, 0, c != NULL ? c->cgroup : -1, child_main,
+			 j, &out->pid, &out->pidfd);
 	eno = errno;
 	if (ns != NULL)
 		(void)spawn_pid_ns(s, NULL);

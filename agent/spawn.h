@@ -25,6 +25,7 @@ struct spawn_confine {
 	const struct ns *ns; /* NULL: those of the agent */
 	const char *home;    /* where cwd starts in ns */
 	int ruleset;         /* Landlock; -1: none */
+	int cgroup;          /* its directory; -1: that of the agent */
 	struct {
 		int resource;
 		struct rlimit limit;

@@ -33,7 +33,8 @@ def test_full(tmp):
     status, got, by_name = as_json(SBX_HOMES=tmp / "homes")
     assert (status, got["host_mode"], got["why"]) == (0, "full", None)
     assert {"kernel", "root", "capabilities", "landlock", "users",
-            "namespaces", "homes"} <= set(by_name)
+            "namespaces", "cgroup",
+            "homes"} <= set(by_name)
     for line, c in zip(out.splitlines(), got["checks"]):
         assert line.split()[:2] == [c["state"], c["name"]]
     assert by_name["root"]["state"] == "yes"

@@ -68,3 +68,10 @@ tests_unit_test_work_SOURCES = tests/unit/test_work.c
 tests_unit_test_work_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_work_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_cgroup
+TESTS += tests/unit/test_cgroup
+tests_unit_test_cgroup_SOURCES = tests/unit/test_cgroup.c
+tests_unit_test_cgroup_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_cgroup_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)

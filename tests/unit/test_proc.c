@@ -438,6 +438,7 @@ test_confined_identity(void **state)
 	struct spawn_confine c = {.uid = 3200000000U,
 				  .gid = 3200000000U,
 				  .ruleset = -1,
+				  .cgroup = -1,
 				  .nlimits = 1};
 	char prog[] = "sh", dash_c[] = "-c",
 	     text[] = "id; ulimit -n; grep NoNewPrivs /proc/self/status";
