@@ -50,6 +50,13 @@ static const struct api_route scoped[] = {
     {M_GET, "files/stat", api_files_stat},
     {M_DELETE, "files/delete", api_files_delete},
     {M_POST, "files/mkdir", api_files_mkdir},
+    {M_POST, "run_code", api_run_code},
+    {M_POST, "run_code/interrupt", api_run_code_interrupt},
+    {M_POST, "run_code/fork", api_run_code_fork},
+    {M_POST, "run_code/diff", api_run_code_diff},
+    {M_POST, "run_code/merge_into", api_run_code_merge},
+    {M_GET, "run_code/contexts", api_run_code_list},
+    {M_DELETE, "run_code/contexts/*", api_run_code_delete},
     {M_OTHER, NULL, NULL},
 };
 

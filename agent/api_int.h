@@ -28,7 +28,7 @@ struct api {
 	uint64_t active_ms;
 	unsigned busy;
 	struct apitunnel *tunnels;
-	size_t held; /* bytes of bodies in memory, of all calls */
+	size_t held;              /* bytes of bodies in memory, of all calls */
 	struct work_lane closing; /* files whose sandbox is gone */
 };
 
@@ -81,6 +81,16 @@ void api_exec_view(struct call *c, struct run *r, uint64_t from);
 /* Answers and returns true when that exec_id was used and is forgotten. */
 bool api_exec_is_gone(struct call *c, struct strv id);
 
+/* --- what several of them use ------------------------------------------ */
+struct execreq;
+struct repl_set;
+/* A foreground command whose events are the answer (apiexec.c). */
+void api_exec_start(struct call *c, struct execreq *e);
+/* The sandbox's persistent contexts (apirepl.c), and why something cannot be
+ * done with one. */
+struct repl_set *api_repls(struct call *c);
+void api_repl_refuse(struct call *c, int err, const char *why);
+
 /* --- routes ------------------------------------------------------------ */
 void api_exec(struct call *c);        /* POST exec */
 void api_exec_resume(struct call *c); /* GET exec/{exec_id} */
@@ -99,6 +109,13 @@ void api_files_stat(struct call *c);
 void api_files_delete(struct call *c);
 void api_files_mkdir(struct call *c);
 void api_proxy(struct call *c);
+void api_run_code(struct call *c);
+void api_run_code_fork(struct call *c);
+void api_run_code_diff(struct call *c);
+void api_run_code_merge(struct call *c);
+void api_run_code_interrupt(struct call *c);
+void api_run_code_list(struct call *c);
+void api_run_code_delete(struct call *c);
 
 void api_env_put(struct call *c);
 void api_sandboxes_create(struct call *c);

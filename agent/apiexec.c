@@ -171,6 +171,12 @@ apiexec_foreground(struct call *c, struct execreq *e)
 	timer_set(&x->tick, APIEXEC_TICK_MS);
 }
 
+void
+api_exec_start(struct call *c, struct execreq *e)
+{
+	apiexec_foreground(c, e);
+}
+
 /* full: the answer of POST processes, which says more. */
 static void
 apiexec_background(struct call *c, struct execreq *e, bool full)

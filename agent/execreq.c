@@ -233,6 +233,7 @@ execreq_exec_id(const struct json *root, struct run_spec *s, char **why)
 	return E_INVALID;
 }
 
+/* Everything but what is to be run, which is there. */
 static int
 execreq_fill(struct execreq *e, const struct json *root, char **why)
 {
@@ -240,8 +241,7 @@ execreq_fill(struct execreq *e, const struct json *root, char **why)
 	const char *input = NULL;
 	int r;
 
-	if ((r = execreq_cmd(e, root, why)) != 0 ||
-	    (r = execreq_env(json_get(root, "env"), &e->env, why)) != 0 ||
+	if ((r = execreq_env(json_get(root, "env"), &e->env, why)) != 0 ||
 	    (r = execreq_text(root, "cwd", &s->cwd, why)) != 0 ||
 	    (r = execreq_text(root, "stdin", &input, why)) != 0 ||
 	    (r = execreq_text(root, "tag", &s->tag, why)) != 0 ||
@@ -270,6 +270,30 @@ execreq_take(struct json_doc *doc, struct execreq *out, char **why)
 {
 	memset(out, 0, sizeof(*out));
 	out->doc = doc;
+	if (execreq_cmd(out, json_root(doc), why) != 0)
+		return E_INVALID;
+	return execreq_fill(out, json_root(doc), why);
+}
+
+int
+execreq_take_code(struct json_doc *doc, char *shell, const char *code,
+		  struct execreq *out, char **why)
+{
+	static char dash_c[] = "-c";
+
+	memset(out, 0, sizeof(*out));
+	out->doc = doc;
+	if (shell != NULL && code != NULL) {
+		out->argv = xcalloc(4, sizeof(*out->argv));
+		out->argv[0] = shell;
+		out->argv[1] = dash_c;
+		out->argv[2] = (char *)(uintptr_t)code;
+		strbuf_add_json(&out->cmd, strv_of(code));
+	}
+	if (execreq_given(json_get(json_root(doc), "exec_id"))) {
+		*why = xstrdup("exec_id: not for run_code");
+		return E_INVALID;
+	}
 	return execreq_fill(out, json_root(doc), why);
 }
 

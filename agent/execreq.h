@@ -23,6 +23,10 @@ struct execreq {
  * Call execreq_clear() in any case. */
 int execreq_take(struct json_doc *doc, struct execreq *out,
 		 char **why) SBX_MUST_CHECK;
+/* For code that a shell runs, or (shell NULL) something else: the same keys
+ * beside the command. shell and code (of doc) are borrowed. */
+int execreq_take_code(struct json_doc *doc, char *shell, const char *code,
+		      struct execreq *out, char **why) SBX_MUST_CHECK;
 void execreq_clear(struct execreq *e);
 
 /* An object of environment variables as "NAME=value" strings, NULL at the

@@ -27,6 +27,7 @@
 #include "agent/landlock.h"
 #include "agent/leftover.h"
 #include "agent/ns.h"
+#include "agent/repl.h"
 #include "agent/rmtree.h"
 #include "agent/uidkill.h"
 #include "agent/uidpool.h"
@@ -575,6 +576,8 @@ host_delete(struct host *h, struct sandbox *sb, const char *reason,
 		sb->waiters = w;
 	}
 	host_tell_gone(h, sb, reason);
+	repl_set_free(sb->repls); /* no call starts another interpreter */
+	sb->repls = NULL;
 	host_dying(sb);
 }
 

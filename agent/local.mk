@@ -11,6 +11,7 @@ libagent_a_SOURCES = \
 	agent/api.c \
 	agent/api.h \
 	agent/api_int.h \
+	agent/apicontext.c \
 	agent/apienv.c \
 	agent/apiexec.c \
 	agent/apifiles.c \
@@ -22,6 +23,7 @@ libagent_a_SOURCES = \
 	agent/apiprocs.c \
 	agent/apiproxy.c \
 	agent/apiread.c \
+	agent/apirepl.c \
 	agent/apiutil.c \
 	agent/apiwrite.c \
 	agent/baseenv.c \
@@ -38,6 +40,8 @@ libagent_a_SOURCES = \
 	agent/descend.h \
 	agent/events.c \
 	agent/events.h \
+	agent/evstream.c \
+	agent/evstream.h \
 	agent/execreq.c \
 	agent/execreq.h \
 	agent/filename.c \
@@ -46,10 +50,14 @@ libagent_a_SOURCES = \
 	agent/files.c \
 	agent/files.h \
 	agent/files_int.h \
+	agent/frames.c \
+	agent/frames.h \
 	agent/host.c \
 	agent/host.h \
 	agent/hostcheck.c \
 	agent/hostcheck.h \
+	agent/interp.c \
+	agent/interp.h \
 	agent/jobcmd.c \
 	agent/jobcmd.h \
 	agent/jobend.c \
@@ -84,6 +92,8 @@ libagent_a_SOURCES = \
 	agent/proc.h \
 	agent/proc_int.h \
 	agent/procio.c \
+	agent/repl.c \
+	agent/repl.h \
 	agent/ring.c \
 	agent/ring.h \
 	agent/rmtree.c \
@@ -132,3 +142,13 @@ install-exec-hook:
 uninstall-hook:
 	rm -f "$(DESTDIR)$(pkglibexecdir)/sbx-agent-static"
 CLEANFILES += sbx-agent-static
+
+# The interpreter's side of run_code, as the bytes of a C array.
+EXTRA_DIST += agent/runner.py
+BUILT_SOURCES += agent/runner_py.h
+CLEANFILES += agent/runner_py.h
+agent/interp.$(OBJEXT) agent/sbx_agent_static-interp.$(OBJEXT): agent/runner_py.h
+agent/runner_py.h: agent/runner.py
+	$(AM_V_GEN)$(MKDIR_P) agent && \
+	od -An -v -tu1 $(srcdir)/agent/runner.py | \
+	sed 's/[0-9][0-9]*/&,/g' >$@.tmp && mv $@.tmp $@

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,9 @@
 
 #ifndef P_PIDFD
 #define P_PIDFD 3
+#endif
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
 #endif
 
 /* How long the end waits for descendants that hold the pipes: time for the
@@ -150,7 +154,9 @@ proc_start(struct proc_env *e, struct spawn_spec *spec,
 
 	if ((r = proc_open_pipes(pipes, o->want_stdin)) != 0)
 		return r;
-	spec->fds[0] = o->want_stdin ? pipes[0][0] : e->devnull;
+	spec->fds[0] = o->want_stdin   ? pipes[0][0]
+		       : o->in_fd != 0 ? o->in_fd
+				       : e->devnull;
 	spec->fds[1] = pipes[1][1];
 	spec->fds[2] = pipes[2][1];
 	r = spawn_start(e->spawner, spec, &child, err);
@@ -171,7 +177,31 @@ proc_start(struct proc_env *e, struct spawn_spec *spec,
 	return 0;
 }
 
+struct proc *
+proc_adopt(struct proc_env *e, const struct spawn_child *child,
+	   const int out[2], const struct proc_cbs *cbs, void *arg)
+{
+	struct proc *p = proc_new(e, child);
+
+	p->adopted = true;
+	p->cbs = cbs;
+	p->arg = arg;
+	procio_init(p, -1, out[0], out[1]);
+	return p;
+}
+
 /* --- end --------------------------------------------------------------- */
+
+/* To its group. One that is not our child could be gone, and its number
+ * somebody else's. */
+static int
+proc_kill(struct proc *p, int sig)
+{
+	if (p->adopted &&
+	    syscall(SYS_pidfd_send_signal, p->pidfd, 0, NULL, 0) != 0)
+		return -1;
+	return kill(-p->pid, sig);
+}
 
 static void
 proc_destroy(struct proc *p)
@@ -208,6 +238,10 @@ proc_check_cb(void *arg)
 	struct proc *p = arg;
 
 	assert(p->magic == PROC_MAGIC);
+	if (p->syncing && p->cbs != NULL && procio_settled(p)) {
+		p->syncing = false;
+		p->cbs->synced(p, p->arg);
+	}
 	if (p->reaped && p->cbs != NULL)
 		proc_tell(p);
 }
@@ -251,6 +285,8 @@ proc_exit_cb(evutil_socket_t fd, short what, void *arg)
 		(void)event_add(&p->exit_ev, NULL);
 	else if (r == 0)
 		proc_ended(p, si.si_code, si.si_status);
+	else if (p->adopted) /* not our child: nobody says */
+		proc_ended(p, CLD_EXITED, -1);
 	else /* somebody else reaped it: how it ended is lost */
 		proc_ended(p, CLD_KILLED, SIGKILL);
 }
@@ -288,7 +324,7 @@ proc_deadline_cb(void *arg)
 	}
 	if (!p->stopping)
 		p->timed_out = true;
-	(void)kill(-p->pid, SIGKILL);
+	(void)proc_kill(p, SIGKILL);
 }
 
 void
@@ -302,7 +338,7 @@ proc_free(struct proc *p)
 		proc_destroy(p);
 		return;
 	}
-	(void)kill(-p->pid, SIGKILL);
+	(void)proc_kill(p, SIGKILL);
 	procio_clear(p); /* the rest when its end is seen */
 }
 
@@ -329,7 +365,7 @@ proc_signal(struct proc *p, int sig)
 {
 	if (p->reaped)
 		return E_NOTFOUND;
-	if (kill(-p->pid, sig) != 0)
+	if (proc_kill(p, sig) != 0)
 		return err_from_errno(errno);
 	return 0;
 }
@@ -340,8 +376,16 @@ proc_stop(struct proc *p, uint64_t grace_ms)
 	if (p->reaped || p->stopping)
 		return;
 	p->stopping = true;
-	(void)kill(-p->pid, SIGTERM);
+	(void)proc_kill(p, SIGTERM);
 	timer_set(&p->deadline, grace_ms);
+}
+
+void
+proc_sync(struct proc *p)
+{
+	p->syncing = true;
+	procio_drain(p);
+	task_post(p->env->loop, &p->check);
 }
 
 void

@@ -35,13 +35,17 @@ struct proc_cbs {
 	void (*exited)(struct proc *p, const struct proc_exit *x, void *arg);
 	/* The standard input has room again; may be NULL. */
 	void (*stdin_drained)(struct proc *p, void *arg);
+	/* After proc_sync(): what had been written by then was told. May be
+	 * NULL. */
+	void (*synced)(struct proc *p, void *arg);
 	/* After `exited`: nobody holds the pipes any more. May be NULL. */
 	void (*closed)(struct proc *p, void *arg);
 };
 
 struct proc_options {
 	uint64_t timeout_ms; /* then the group is killed; 0: never */
-	bool want_stdin;     /* a pipe; else /dev/null */
+	bool want_stdin;     /* a pipe; else in_fd, else /dev/null */
+	int in_fd;           /* becomes its standard input; 0: none */
 };
 
 /* What all processes of an agent share. At its end every proc must be gone
@@ -59,6 +63,13 @@ int proc_start(struct proc_env *e, struct spawn_spec *spec,
 	       const struct proc_options *o, const struct proc_cbs *cbs,
 	       void *arg, struct proc **out,
 	       struct spawn_error *err) SBX_MUST_CHECK;
+/* A process that runs already, and that we did not start: its end is seen
+ * through its pidfd, how it ended only if it is our child. It must lead a
+ * process group. Takes the descriptors; out are the read ends of its pipes for
+ * stdout and stderr, and do not block. */
+struct proc *proc_adopt(struct proc_env *e, const struct spawn_child *child,
+			const int out[2], const struct proc_cbs *cbs,
+			void *arg);
 /* No callback after this. A program that still runs is killed, with its group;
  * descendants that outlived it keep running, and what they write is thrown
  * away. */
@@ -72,6 +83,8 @@ bool proc_running(const struct proc *p); /* its end was not seen yet */
 int proc_signal(struct proc *p, int sig) SBX_MUST_CHECK;
 /* TERM to the group, and KILL when it has not ended grace_ms later. */
 void proc_stop(struct proc *p, uint64_t grace_ms);
+/* Calls `synced` when everything that is in its pipes now was told. */
+void proc_sync(struct proc *p);
 /* Reads no more output until proc_resume(), so that the program blocks. */
 void proc_pause(struct proc *p);
 void proc_resume(struct proc *p);

@@ -27,7 +27,7 @@ struct proc_pipe {
 	struct proc *p;
 	int fd; /* -1: at its end */
 	bool on;
-	size_t owed; /* bytes written before the program ended */
+	size_t owed; /* bytes that were in it at the end, or at a sync */
 	struct event ev;
 };
 
@@ -45,6 +45,8 @@ struct proc {
 	bool told; /* exited was */
 	bool closed_told;
 	bool paused;
+	bool adopted;
+	bool syncing;
 	bool drain_over; /* descendants had their time */
 	bool stopping;
 	bool timed_out;
@@ -68,7 +70,7 @@ struct proc {
  */
 void procio_init(struct proc *p, int in, int out, int err);
 void procio_want(struct proc *p); /* reads, or not, as paused says */
-/* After the end: notes what is owed, and reads what can be read now. */
+/* Notes what is in the pipes, which is owed, and reads what can be read now. */
 void procio_drain(struct proc *p);
 bool procio_settled(const struct proc *p); /* all that is owed was told */
 bool procio_eof(const struct proc *p);

@@ -127,7 +127,7 @@ procio_read(struct proc_pipe *pp)
 		procio_eof_one(pp);
 		return false;
 	}
-	if (p->reaped) {
+	if (p->reaped || pp->owed > 0) {
 		pp->owed -= pp->owed < (size_t)n ? pp->owed : (size_t)n;
 		task_post(p->env->loop, &p->check);
 	}

@@ -257,9 +257,7 @@ run_env_add(char **v, size_t n, char *const *extra)
 	return n;
 }
 
-/* The place's environment, the base's, and above both extra's; borrowed
- * strings. */
-static char **
+char **
 run_env(const struct run_place *pl, char *const *extra)
 {
 	char **v = xcalloc(RUN_ENV_MAX + 1, sizeof(*v));
@@ -277,7 +275,7 @@ run_env(const struct run_place *pl, char *const *extra)
 	return v;
 }
 
-static char *
+char *
 run_why(int err, int eno, const struct spawn_error *se, const char *prog)
 {
 	if (err == E_INVALID && strcmp(se->step, "execve") == 0)

@@ -89,6 +89,12 @@ struct run_spec {
 	struct run_digest digest;
 };
 
+/* What is started there gets: the place's environment, the base's, and above
+ * both extra's (may be NULL); free the array, not its strings. */
+char **run_env(const struct run_place *pl, char *const *extra);
+/* Why proc_start() failed with err and errno, in words; free it. */
+char *run_why(int err, int eno, const struct spawn_error *se, const char *prog);
+
 /* For a foreground command. */
 struct run_cbs {
 	void (*output)(struct run *r, unsigned stream, const char *data,

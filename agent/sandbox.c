@@ -18,6 +18,7 @@
 #include "agent/cgroup.h"
 #include "agent/landlock.h"
 #include "agent/ns.h"
+#include "agent/repl.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -228,6 +229,8 @@ sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 void
 sandbox_drop(struct sandbox *sb)
 {
+	repl_set_free(sb->repls);
+	sb->repls = NULL;
 	run_set_clear(&sb->runs);
 	ns_free(sb->ns);
 	sb->ns = NULL;

@@ -23,6 +23,7 @@ struct cgroup;
 struct host;
 struct landlock;
 struct ns;
+struct repl_set;
 
 #define SANDBOX_ID_LEN    12
 #define SANDBOX_TOKEN_HEX 64 /* 256 bits */
@@ -54,6 +55,7 @@ struct sandbox {
 	struct spawn_confine confine;
 	struct ns *ns; /* NULL: none of its own */
 	struct run_set runs;
+	struct repl_set *repls; /* NULL: none yet */
 	unsigned busy;     /* requests and tunnels in progress */
 	unsigned removals; /* of directories, under way */
 	struct work_lane files;
