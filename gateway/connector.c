@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "gateway/gwconf.h"
+#include "gateway/portlist.h"
 #include "gateway/route.h"
 #include "gateway/worker.h"
 #include "net/addr.h"
@@ -204,14 +205,18 @@ open_socket(const struct gw_sandbox_conf *conf, uint16_t port, int *fd)
 static int
 ask(struct connect_req *q, struct link *k)
 {
+	/* A job's agent has nobody else. */
+	const char *id = !q->sb->job && q->sb->id[0] != '\0' ? q->sb->id : "-";
 	int r;
 
 	if (k->sp == NULL)
 		return E_PEER;
 	q->n = ++q->c->n;
-	r = seqpkt_sendf(k->sp, -1, "connect %" PRIu64 " %s %u", q->n,
-			 !q->sb->job && q->sb->id[0] != '\0' ? q->sb->id : "-",
-			 q->port);
+	if (q->asks_ports)
+		r = seqpkt_sendf(k->sp, -1, "ports %" PRIu64 " %s", q->n, id);
+	else
+		r = seqpkt_sendf(k->sp, -1, "connect %" PRIu64 " %s %u", q->n,
+				 id, q->port);
 	if (r != 0)
 		return r;
 	q->link = k;
@@ -289,7 +294,21 @@ fail_code(struct strv code)
 	return E_SYS;
 }
 
-/* `ok <n>` with fd, or `fail <n> <code> <text>`. */
+/* "80 8000 …" */
+static void
+take_ports(struct connect_req *q, struct strv words)
+{
+	struct strv word;
+	uint16_t port;
+
+	while (strv_cut(&words, ' ', &word)) {
+		port = route_port_parse(word);
+		if (port != 0 && q->nlistening < CONNECTOR_PORTS)
+			q->listening[q->nlistening++] = port;
+	}
+}
+
+/* `ok <n>` with fd, `ports <n> …`, or `fail <n> <code> <text>`. */
 static void
 answer(struct link *k, struct strv msg, int fd)
 {
@@ -300,11 +319,15 @@ answer(struct link *k, struct strv msg, int fd)
 
 	(void)strv_cut(&msg, ' ', &word);
 	(void)strv_cut(&msg, ' ', &num);
-	(void)strv_cut(&msg, ' ', &code);
 	if (strv_parse_u64(num, UINT64_MAX, true, &n) == 0)
 		q = asked_find(k, n);
-	if (q == NULL || !strv_eq(word, STRV("ok"))) {
+	if (q != NULL && q->asks_ports && strv_eq(word, STRV("ports"))) {
+		take_ports(q, msg);
 		fd_close(&fd);
+		err = 0;
+	} else if (q == NULL || !strv_eq(word, STRV("ok"))) {
+		fd_close(&fd);
+		(void)strv_cut(&msg, ' ', &code);
 		err = fail_code(code);
 	} else if (fd >= 0) {
 		err = 0;
@@ -456,6 +479,24 @@ bool
 connector_reaches(const struct route_sandbox *sb)
 {
 	return sb->conf != NULL || control_of(sb) != NULL;
+}
+
+int
+connector_ports(struct connector *c, struct connect_req *q)
+{
+	int fd = -1, r;
+
+	q->asks_ports = true;
+	q->nlistening = 0;
+	if (q->sb->conf != NULL) {
+		q->nlistening =
+		    portlist_conf(q->sb->conf, q->listening, CONNECTOR_PORTS);
+		return 0;
+	}
+	q->wait_ms = 0;
+	r = connector_start(c, q, &fd);
+	fd_close(&fd);
+	return r;
 }
 
 int

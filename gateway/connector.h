@@ -17,6 +17,8 @@
 #include "base/str.h"
 #include "net/loop.h"
 
+#define CONNECTOR_PORTS 32 /* told of, at most */
+
 struct connector;
 struct dial;
 struct route_sandbox;
@@ -39,8 +41,13 @@ struct connect_req {
 	void (*done)(int err, int fd, void *arg);
 	void *arg;
 
+	/* What connector_ports() found. */
+	uint16_t listening[CONNECTOR_PORTS];
+	size_t nlistening;
+
 	/* connector.c */
 	struct connector *c;
+	bool asks_ports;
 	const struct connect_step *steps;
 	size_t step;
 	bool busy; /* somebody listens, with a full backlog */
@@ -63,6 +70,9 @@ bool connector_reaches(const struct route_sandbox *sb);
  * from inside. Others: as in done. */
 int connector_start(struct connector *c, struct connect_req *q,
 		    int *fd) SBX_MUST_CHECK;
+/* Which ports of q->sb are listened on, into q->listening; q is set as for
+ * connector_start(), returns are the same, and fd is -1. */
+int connector_ports(struct connector *c, struct connect_req *q) SBX_MUST_CHECK;
 void connector_cancel(struct connect_req *q); /* idempotent */
 /* The master's `ok`/`fail`; takes fd. */
 void connector_message(struct connector *c, struct strv msg, int fd);

@@ -126,6 +126,14 @@ shows_id(const struct errpage *p)
 	return p->e != GE_UNAUTHORIZED && p->request_id.len > 0;
 }
 
+/* "80, 8000", with that between them. */
+static void
+add_ports(const struct errpage *p, struct strbuf *out, const char *sep)
+{
+	for (size_t i = 0; i < p->nlistening; i++)
+		strbuf_addf(out, "%s%u", i > 0 ? sep : "", p->listening[i]);
+}
+
 static void
 body_json(const struct errpage *p, struct strbuf *out)
 {
@@ -144,6 +152,11 @@ body_json(const struct errpage *p, struct strbuf *out)
 	strbuf_addf(out, ",\"code\":\"%s\"", e->code);
 	if (e->retry > 0)
 		strbuf_addf(out, ",\"retry_after\":%u", e->retry);
+	if (p->e == GE_PORT_NOT_LISTENING) {
+		strbuf_adds(out, ",\"listening\":[");
+		add_ports(p, out, ",");
+		strbuf_addc(out, ']');
+	}
 	if (shows_id(p)) {
 		strbuf_adds(out, ",\"request_id\":");
 		strbuf_add_json(out, p->request_id);
@@ -203,6 +216,11 @@ body_html(const struct errpage *p, struct strbuf *out)
 	if (p->detail != NULL) {
 		strbuf_adds(out, "<p class=\"m\">");
 		strbuf_add_html(out, strv_of(p->detail));
+		strbuf_adds(out, "</p>");
+	}
+	if (p->nlistening > 0) {
+		strbuf_adds(out, "<p class=\"m\">Listening: ");
+		add_ports(p, out, ", ");
 		strbuf_adds(out, "</p>");
 	}
 	if (e->retry > 0)

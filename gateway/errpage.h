@@ -7,6 +7,8 @@
 #define SBX_GATEWAY_ERRPAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/str.h"
 
@@ -43,6 +45,9 @@ struct errpage {
 	const char *detail;     /* more words, NULL: none; escaped here */
 	struct strv request_id; /* empty: none shown */
 	bool html;
+	/* GE_PORT_NOT_LISTENING: ports that are. */
+	const uint16_t *listening;
+	size_t nlistening;
 };
 
 unsigned errpage_status(enum gw_error e);

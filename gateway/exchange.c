@@ -97,6 +97,11 @@ exchange_fail(struct exchange *ex, enum gw_error e, const char *detail)
 			    .request_id = ex->id,
 			    .html = errpage_wants_html(h)};
 
+	if (e == GE_PORT_NOT_LISTENING) {
+		p.listening = ex->dial.listening;
+		p.nlistening = ex->dial.nlistening;
+	}
+
 	exchange_stop(ex);
 	ex->error = e;
 	if (ex->close == NULL)

@@ -93,6 +93,8 @@ libgateway_a_SOURCES = \
 	gateway/outside.h \
 	gateway/owner.c \
 	gateway/owner.h \
+	gateway/portlist.c \
+	gateway/portlist.h \
 	gateway/prepare.c \
 	gateway/prepare.h \
 	gateway/proxy.c \

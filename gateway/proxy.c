@@ -38,7 +38,8 @@ put_u64(char *p, uint64_t v)
 	return sizeof(digits) - at;
 }
 
-#define KEY_MAX 160
+#define PORTS_MS 1000 /* for the list of those that there are */
+#define KEY_MAX  160
 
 /* "<id>/<generation>/<port>", "@<agent's address>". */
 static struct strv
@@ -322,17 +323,47 @@ proxy_send(struct exchange *ex)
 /* --- connecting -------------------------------------------------------- */
 
 static void
-connect_failed(struct exchange *ex, int err)
+say_not_listening(struct exchange *ex)
 {
-	char detail[64];
+	char detail[32];
 
 	(void)snprintf(detail, sizeof(detail), "port %u", ex->m.port);
+	exchange_fail(ex, GE_PORT_NOT_LISTENING, detail);
+}
+
+static void
+ports_known(int err, int fd, void *arg)
+{
+	(void)err; /* then it is said without */
+	(void)fd;
+	say_not_listening(arg);
+}
+
+/* Which ports there are helps who mistook one. */
+static void
+not_listening(struct exchange *ex)
+{
+	struct connect_req *q = &ex->dial;
+
+	memset(q, 0, sizeof(*q));
+	q->sb = ex->sb;
+	q->port = ex->m.port;
+	q->timeout_ms = PORTS_MS;
+	q->done = ports_known;
+	q->arg = ex;
+	if (connector_ports(worker_connector(ex->path->w), q) != E_AGAIN)
+		say_not_listening(ex);
+}
+
+static void
+connect_failed(struct exchange *ex, int err)
+{
 	switch (err) {
 	case E_REFUSED:
 		if (exchange_to_agent(ex))
 			exchange_fail(ex, GE_UNREACHABLE, NULL);
 		else
-			exchange_fail(ex, GE_PORT_NOT_LISTENING, detail);
+			not_listening(ex);
 		break;
 	case E_TIMEOUT:
 		exchange_fail(ex, GE_CONNECT_TIMEOUT, NULL);

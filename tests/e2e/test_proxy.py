@@ -309,6 +309,21 @@ def test_nothing_listens(shared):
     assert r.status == 503 and time.monotonic() - start < 1.5
 
 
+def test_ports_that_listen_are_told(shared, shared_app):
+    with socket.socket() as s, socket.socket() as deaf:
+        for one in (s, deaf):
+            one.bind(("127.0.0.1", 0))
+        s.listen()
+        r = get(shared.https, "/v1/proxy/8001/?wait=0", token=shared.token)
+        listening = json.loads(r.body)["listening"]
+        assert 8000 in listening and s.getsockname()[1] in listening
+        assert deaf.getsockname()[1] not in listening
+        assert listening == sorted(set(listening))
+    r = get(shared.https, "/v1/proxy/8001/?wait=0", token=shared.token,
+            headers=HTML)
+    assert b"Listening: " in r.body and b"8000" in r.body
+
+
 def test_abandoned_socket_file(shared):
     path = shared.proxy_dir / "8002.sock"
     with socket.socket(socket.AF_UNIX) as s:

@@ -211,10 +211,13 @@ def test_end_of_a_sandbox(gw):
 
 
 def test_nothing_listens_inside(gw, sandbox):
+    assert call(gw, "GET", base(sandbox) + "/proxy/8000/",
+                token=sandbox["token"]).status == 200
     r = call(gw, "GET", base(sandbox) + "/proxy/8001/?wait=0",
              token=sandbox["token"])
     assert r.status == 503
     assert json.loads(r.body)["code"] == "port_not_listening"
+    assert json.loads(r.body)["listening"] == [8000]
 
 
 def test_hostile_socket(gw, sandbox):
