@@ -104,6 +104,8 @@ libgateway_a_SOURCES = \
 	gateway/remote_agent.c \
 	gateway/remote_conf.c \
 	gateway/remote_int.h \
+	gateway/remoteapi.c \
+	gateway/remoteapi.h \
 	gateway/remotes.c \
 	gateway/remotes.h \
 	gateway/remotestat.c \

@@ -33,6 +33,7 @@
 #include "gateway/notify.h"
 #include "gateway/owner.h"
 #include "gateway/prepare.h"
+#include "gateway/remoteapi.h"
 #include "gateway/remotes.h"
 #include "gateway/sockets.h"
 #include "gateway/state.h"
@@ -548,6 +549,7 @@ make_parts(struct master *m)
 	m->admin = admin_new(&ao);
 	m->api = api_new(m->loop);
 	apibase_add(m->api);
+	remoteapi_add(m->api, m->remotes);
 	m->give_agent = (struct apiagent){static_agent, m};
 	apiagent_add(m->api, &m->give_agent);
 	m->cert_watch =

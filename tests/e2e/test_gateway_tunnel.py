@@ -17,7 +17,7 @@ import threading
 import pytest
 
 from agent_support import Agent, events, text
-from support.gateway import Gateway
+from support.gateway import Gateway, run as program
 from support.http import Client
 from support.sshd import Sshd, pick_port
 from support.wait import until
@@ -396,3 +396,55 @@ def test_endpoints_for_the_embedded_agent(tmp):
         gw.signal(signal.SIGHUP)
         until(lambda: run(gw, own, "echo $M $N $O") == "mine http://o\n",
               "it is told anew")
+
+
+def test_api(tmp):
+    """What it says of them, and to whom."""
+    far = pick_port()
+    tokens = {}
+
+    def ask(path, token=OPERATOR):
+        with Client(gw.https, timeout=30) as c:
+            r = c.request("GET", "/api/tunnels" + path, headers={
+                "Authorization": f"Bearer {token}"}).response()
+        return r.status, json.loads(r.body)
+
+    with Sshd(tmp) as sshd, FarAgent(tmp / "far", far), \
+            gateway(tmp, tunnel("t", sshd, far,
+                                "A http://localhost:4000/v1?x=1",
+                                f"B https://localhost:{sshd.port}"),
+                    tunnel("dark", sshd, far).replace("team", "b").replace(
+                        f"port = {sshd.port}", "port = 1")) as gw:
+        for ns in ("team", "b"):
+            r = program(["token", "add", f"u{ns}", "--namespace", ns, "-c",
+                         gw.config])
+            assert r.returncode == 0, r.stderr
+            tokens[ns] = r.stdout.split()[-1]
+        wait_up(gw, "t")
+        status, got = ask("")
+        assert status == 200 and [t["name"] for t in got] == ["dark", "t"]
+        dark, t = got
+        assert dark["state"] == "connecting" and "refused" in dark["reason"]
+        assert t["reason"] is None and t["starts"] == 1
+        assert t["state"] in ("up", "degraded") and t["namespace"] == "team"
+        a, b = t["outside"]
+        assert a["port"] == 4000 and b["port"] == 20000
+        assert a["inside_url"] == "http://127.0.0.1:4000/v1?x=1"
+        assert b["inside_url"] == "https://127.0.0.1:20000"
+        assert AGENT_TOKEN not in json.dumps(got)
+        # only those of one's namespace
+        until(lambda: ask("", tokens["team"])[0] == 200, "the token is known")
+        assert [t["name"] for t in ask("", tokens["team"])[1]] == ["t"]
+        assert ask("/t", tokens["team"])[1]["name"] == "t"
+        assert ask("/dark", tokens["team"])[0] == 404
+        assert ask("/nope")[0] == 404
+        assert ask("/t", tokens["b"])[0] == 404
+        assert ask("/t/resolve?url=http://localhost:4000", tokens["b"])[0] == 404
+        assert ask("", "wrong")[0] == 401
+        # what a URL is over there
+        assert ask("/t/resolve?url=http%3A%2F%2Flocalhost%3A4000%2Fv1%2Fm"
+                   "%3Fq%3Da%2520b%26c", tokens["team"]) == \
+            (200, {"url": "http://127.0.0.1:4000/v1/m?q=a%20b&c"})
+        assert ask("/t/resolve?url=http://localhost:4001")[0] == 404
+        assert ask("/t/resolve?url=file:///etc/passwd")[0] == 400
+        assert ask("/t/resolve")[0] == 400
