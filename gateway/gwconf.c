@@ -425,7 +425,8 @@ fill(struct gw_conf *c, char **msg)
 	if ((r = fill_gateway(c, msg)) != 0 ||
 	    (r = fill_listens(c, msg)) != 0 || (r = fill_certs(c, msg)) != 0 ||
 	    (r = fill_admin(c, msg)) != 0 || (r = fill_rest(c, msg)) != 0 ||
-	    (r = launchconf_fill(c, msg)) != 0)
+	    (r = launchconf_fill(c, msg)) != 0 ||
+	    (r = jobconf_fill(c, msg)) != 0)
 		return r;
 	for (size_t i = 0;
 	     (sb = conf_named(c->ini, "sandbox", i, &name)) != NULL; i++)
@@ -522,6 +523,7 @@ gwconf_free(struct gw_conf *c)
 	free(c->agent_ns);
 	free(c->agent_homes);
 	launchconf_clear(&c->launch);
+	jobconf_clear(&c->jobs);
 	free(c->log_file);
 	free(c->access_file);
 	conf_free(c->ini);

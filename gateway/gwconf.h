@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "gateway/outside.h"
 #include "gateway/launchconf.h"
+#include "gateway/jobconf.h"
 #include "net/addr.h"
 
 enum label_order { LABEL_ID_PORT, LABEL_PORT_ID, LABEL_BOTH };
@@ -139,6 +140,7 @@ struct gw_conf {
 	struct outside agent_outside; /* what its sandboxes are told of */
 
 	struct gw_launch launch;
+	struct gw_jobs jobs;
 
 	struct gw_limits limits;
 	struct gw_timeouts t;

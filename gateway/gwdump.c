@@ -190,6 +190,7 @@ gwconf_dump(const struct gw_conf *c, struct strbuf *b)
 		dump_sandbox(c, &c->sandboxes[i], b);
 	dump_auth(c, b);
 	launchconf_dump(&c->launch, b);
+	jobconf_dump(&c->jobs, b);
 	dump_numbers("limits", &c->limits, b);
 	dump_numbers("timeouts", &c->t, b);
 	strbuf_adds(b, "\n[log]\n");

@@ -32,6 +32,9 @@ static const struct conf_section sections[] = {
     {"local", false, sizeof(struct sec_local), "Jobs on this machine."},
     {"image", true, sizeof(struct sec_image),
      "What a container image's name stands for on this machine."},
+    {"jobs", false, sizeof(struct sec_jobs), "Jobs: what runs, and how long."},
+    {"flavor", true, sizeof(struct sec_flavor),
+     "A size of machine that a job may ask for; the first is the default."},
     {"limits", false, sizeof(struct gw_limits), "Upper bounds."},
     {"timeouts", false, sizeof(struct gw_timeouts), "Deadlines."},
     {"log", false, sizeof(struct sec_log), "What is written where."},
@@ -57,6 +60,10 @@ static const struct conf_section sections[] = {
 	KEY("tunnel", sec_tunnel, f, n, t, d, lo, hi, NULL, h)
 #define LO(f, t, d, lo, hi, ch, h)                                             \
 	KEY("local", sec_local, f, #f, t, d, lo, hi, ch, h)
+#define J(f, n, t, d, lo, hi, h)                                               \
+	KEY("jobs", sec_jobs, f, n, t, d, lo, hi, NULL, h)
+#define FL(f, n, t, d, lo, hi, h)                                              \
+	KEY("flavor", sec_flavor, f, n, t, d, lo, hi, NULL, h)
 #define LIM(f, t, d, lo, hi, h)                                                \
 	KEY("limits", gw_limits, f, #f, t, d, lo, hi, NULL, h)
 #define T(f, d, lo, h)                                                         \
@@ -197,6 +204,36 @@ static const struct conf_key keys[] = {
 
 	KEY("image", sec_image, rootfs, "rootfs", CONF_STRING, NULL, 0, 0,
 	    NULL, "directory with its files, which stay as they are"),
+
+	J(enabled, "enabled", CONF_BOOL, "yes", 0, 0,
+	  "serve the Jobs API, /api/jobs"),
+	J(launcher, "launcher", CONF_STRING, "local", 0, 0,
+	  "what starts jobs: local, or the NAME of a [launcher]"),
+	J(max_jobs, "max_jobs", CONF_U64, "1000", 1, 100000,
+	  "jobs at once"),
+	J(max_per_namespace, "max_per_namespace", CONF_U64, "0", 0, 100000,
+	  "of them, in one namespace; 0: no bound"),
+	J(max_streams, "max_streams", CONF_U64, "1000", 1, 100000,
+	  "logs and events that are followed, and waits, at once"),
+	J(retention_ms, "retention", CONF_DURATION, "7d", 1000, 3650 * DAY,
+	  "how long a job that has ended stays listed, with its log"),
+	J(retention_max, "retention_max", CONF_U64, "10000", 1, 1000000,
+	  "jobs that have ended; the oldest go first"),
+	J(default_timeout_ms, "default_timeout", CONF_DURATION, "24h", 0,
+	  366 * DAY, "for jobs that name none; 0: none"),
+	J(max_timeout_ms, "max_timeout", CONF_DURATION, "0", 0, 366 * DAY,
+	  "longer ones are cut to this; 0: no bound"),
+	J(grace_ms, "stop_grace", CONF_DURATION, "10s", 0, 3600 * 1000,
+	  "between TERM and KILL when a job is canceled"),
+	J(log_max, "log_max", CONF_SIZE, "64M", 65536, 1ULL << 40,
+	  "of a job's log on disk; beyond it the oldest part goes"),
+
+	FL(cpus, "cpus", CONF_STRING, NULL, 0, 0,
+	  "cores, like 2 or 0.5 (no bound)"),
+	FL(memory, "memory", CONF_SIZE, "0", 0, 0,
+	  "memory; 0: no bound"),
+	FL(pids, "pids", CONF_U64, "0", 0, 4194304,
+	  "processes and threads; 0: no bound"),
 
 	LIM(conns, CONF_U64, "16384", 1, 1000000,
 	  "connections per worker"),

@@ -114,12 +114,6 @@ jobspec_forget(struct job_spec *s)
 	}
 }
 
-bool
-jobspec_is_sandbox(const struct job_spec *s)
-{
-	return s->sandbox || jobspec_pair(&s->labels, "hf-sandbox") != NULL;
-}
-
 /* --- reading: pieces --------------------------------------------------- */
 static int
 read_text(const struct field *f, const struct json *v, size_t max, char **out)
@@ -425,14 +419,18 @@ read_field(struct field *f, const struct json *v, struct strbuf *ignored)
 	return 0;
 }
 
+/* Clients that know nothing of the field say it by a label. Labels can be
+ * changed later, what a job is cannot. */
 static int
-check_whole(const struct job_spec *s, struct strbuf *why)
+check_whole(struct job_spec *s, struct strbuf *why)
 {
+	if (jobspec_pair(&s->labels, "hf-sandbox") != NULL)
+		s->sandbox = true;
 	if (s->image != NULL && s->space != NULL) {
 		strbuf_adds(why, "spaceId: not together with dockerImage");
 		return E_INVALID;
 	}
-	if (jobspec_is_sandbox(s))
+	if (s->sandbox)
 		return 0;
 	if (s->command.n + s->arguments.n == 0) {
 		strbuf_adds(why, "command: is missing");

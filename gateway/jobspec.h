@@ -58,7 +58,7 @@ struct job_spec {
 	struct job_volume *volumes;
 	size_t nvolumes;
 	char *request_id; /* NULL: none */
-	bool sandbox;     /* asked for in so many words */
+	bool sandbox;     /* its process is our agent, command is not used */
 };
 
 void jobspec_clear(struct job_spec *s); /* wipes the secrets */
@@ -80,8 +80,5 @@ void jobspec_add_labels(const struct job_pairs *p, struct strbuf *b);
 void jobspec_clear_pairs(struct job_pairs *p);
 const char *jobspec_pair(const struct job_pairs *p, const char *key);
 void jobspec_push(struct job_pairs *p, struct strv key, struct strv value);
-
-/* A job whose process is our agent: it says so, or is labelled hf-sandbox. */
-bool jobspec_is_sandbox(const struct job_spec *s);
 
 #endif

@@ -46,6 +46,9 @@ static const char *const texts[ST_COUNT] = {
 		      " WHERE ns = ?1 AND request_id = ?2",
     [ST_LIVE] = "SELECT " JOBSTORE_COLUMNS " FROM job INDEXED BY job_live"
 		" WHERE finished_ms = 0 ORDER BY seq",
+    [ST_ENDED] = "SELECT " JOBSTORE_COLUMNS " FROM job INDEXED BY job_ended"
+		 " WHERE finished_ms > 0 AND finished_ms > ?1"
+		 " ORDER BY finished_ms DESC LIMIT ?2",
     [ST_STEPS_JOB] = "SELECT step.seq, job.id, step.state, step.reason,"
 		     " step.message, step.at_ms, step.exit_code"
 		     " FROM step JOIN job ON job.seq = step.job"

@@ -68,6 +68,11 @@ int jobstore_live(struct jobstore *s,
 		  bool (*fn)(const struct job *j, void *arg),
 		  void *arg) SBX_MUST_CHECK;
 
+/* At most max of those that ended after that time, the last one first. */
+int jobstore_ended(struct jobstore *s, int64_t after_ms, unsigned max,
+		   bool (*fn)(const struct job *j, void *arg),
+		   void *arg) SBX_MUST_CHECK;
+
 /* The steps after `after`, oldest first, until fn says false: of one job, or,
  * id empty, of a namespace. */
 int jobstore_steps(struct jobstore *s, const char *ns, struct strv id,

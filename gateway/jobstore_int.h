@@ -27,6 +27,7 @@ enum jobstore_stmt {
 	ST_GET,
 	ST_BY_REQUEST,
 	ST_LIVE,
+	ST_ENDED,
 	ST_STEPS_JOB,
 	ST_STEPS_NS,
 	ST_LAST_STEP,

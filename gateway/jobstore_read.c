@@ -148,6 +148,17 @@ jobstore_live(struct jobstore *s, bool (*fn)(const struct job *j, void *arg),
 	return each_job(s, jobstore_use(s, ST_LIVE), fn, arg);
 }
 
+int
+jobstore_ended(struct jobstore *s, int64_t after_ms, unsigned max,
+	       bool (*fn)(const struct job *j, void *arg), void *arg)
+{
+	sqlite3_stmt *st = jobstore_use(s, ST_ENDED);
+
+	jobstore_bind_int(st, 1, after_ms);
+	jobstore_bind_int(st, 2, max);
+	return each_job(s, st, fn, arg);
+}
+
 static void
 add_bits(struct strbuf *b, const char *name, unsigned bits)
 {

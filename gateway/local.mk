@@ -65,6 +65,24 @@ libgateway_a_SOURCES = \
 	gateway/hub_user.c \
 	gateway/job.c \
 	gateway/job.h \
+	gateway/jobapi.c \
+	gateway/jobapi.h \
+	gateway/jobapi_int.h \
+	gateway/jobapi_logs.c \
+	gateway/jobapi_watch.c \
+	gateway/jobconf.c \
+	gateway/jobconf.h \
+	gateway/jobhost.c \
+	gateway/jobhost.h \
+	gateway/jobjson.c \
+	gateway/jobjson.h \
+	gateway/logtail.c \
+	gateway/logtail.h \
+	gateway/jobs.c \
+	gateway/jobs.h \
+	gateway/jobs_int.h \
+	gateway/jobs_run.c \
+	gateway/jobs_tell.c \
 	gateway/jobspec.c \
 	gateway/jobspec.h \
 	gateway/jobstore.c \

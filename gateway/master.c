@@ -30,6 +30,7 @@
 #include "gateway/certs.h"
 #include "gateway/cores.h"
 #include "gateway/crew.h"
+#include "gateway/jobhost.h"
 #include "gateway/notify.h"
 #include "gateway/owner.h"
 #include "gateway/prepare.h"
@@ -70,6 +71,7 @@ struct master {
 	struct admin *admin;
 	struct api *api;
 	struct apiagent give_agent;
+	struct jobhost *jobs;
 	struct watch *cert_watch, *token_watch;
 	struct tls_ticket_keys tickets;
 	struct timer ticket_timer, end_timer;
@@ -340,6 +342,8 @@ enter(struct master *m, struct gw_conf *conf, char **msg)
 	load_tokens(m, conf);
 	if ((r = crew_enter(m->crew, conf, n, &m->user, msg)) != 0)
 		return r;
+	if (m->jobs != NULL)
+		jobhost_set_conf(m->jobs, conf);
 	sockets_prune(m->sockets, conf);
 	set_admin(m, conf);
 	set_watches(m, conf);
@@ -576,6 +580,7 @@ free_parts(struct master *m)
 {
 	admin_free(m->admin); /* its questions to the crew end with it */
 	api_free(m->api);
+	jobhost_free(m->jobs);
 	crew_free(m->crew);
 	agentctl_free(m->agent);
 	remotes_free(m->remotes);
@@ -601,6 +606,18 @@ listen_api(struct master *m, const struct gw_conf *conf, char **msg)
 	return r;
 }
 
+static int
+start_jobs(struct master *m, const struct gw_conf *conf, char **msg)
+{
+	struct jobhost_options o = {.loop = m->loop,
+				    .conf = conf,
+				    .owner = m->owner,
+				    .api = m->api,
+				    .worker_uid = m->user.uid};
+
+	return jobhost_start(&o, &m->jobs, msg);
+}
+
 /* Until the first configuration is in force a failure ends the program. */
 static int
 begin(struct master *m, struct gw_conf *conf)
@@ -609,7 +626,8 @@ begin(struct master *m, struct gw_conf *conf)
 
 	if (prepare_log(conf, &msg) != 0 ||
 	    state_lock(conf, &m->lock, &msg) != 0 ||
-	    listen_api(m, conf, &msg) != 0 || enter(m, conf, &msg) != 0) {
+	    start_jobs(m, conf, &msg) != 0 || listen_api(m, conf, &msg) != 0 ||
+	    enter(m, conf, &msg) != 0) {
 		log_error("gateway.start", "error: %s", msg);
 		free(msg);
 		gwconf_free(conf);

@@ -59,6 +59,18 @@ tests_unit_test_job_SOURCES = tests/unit/test_job.c
 tests_unit_test_job_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_job_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_logtail
+TESTS += tests/unit/test_logtail
+tests_unit_test_logtail_SOURCES = tests/unit/test_logtail.c
+tests_unit_test_logtail_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_logtail_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_jobs
+TESTS += tests/unit/test_jobs
+tests_unit_test_jobs_SOURCES = tests/unit/test_jobs.c
+tests_unit_test_jobs_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_jobs_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(SQLITE_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_jobstore
 TESTS += tests/unit/test_jobstore
 tests_unit_test_jobstore_SOURCES = tests/unit/test_jobstore.c

@@ -202,7 +202,7 @@ body_read(void **state)
 	assert_string_equal(jobspec_pair(&s.secrets, "SBX_TOKEN"), "hush-hush");
 	assert_int_equal(s.timeout_s, 2);
 	assert_int_equal(s.nports, 2);
-	assert_true(jobspec_is_sandbox(&s));
+	assert_true(s.sandbox);
 	strbuf_addc(&out, '{');
 	jobspec_add_json(&s, &out);
 	strbuf_addc(&out, '}');

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making, listing, reading and changing jobs over HTTP. */
+#include "config.h"
+
+#include "gateway/jobapi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "gateway/gwconf.h"
+#include "gateway/jobapi_int.h"
+#include "gateway/jobjson.h"
+#include "gateway/names.h"
+#include "net/http1.h"
+
+#define PAGE_DEFAULT 100
+#define PAGE_MAX     1000
+#define PAGE_BYTES   (4U << 20) /* a page ends early when it has so many */
+#define LABELS_MAX   16
+
+/* --- helpers ----------------------------------------------------------- */
+static struct jobs *
+service(const struct api_req *r)
+{
+	const struct jobapi *ja = r->arg;
+
+	return ja->js;
+}
+
+static void
+not_found(struct api_req *r)
+{
+	api_error(r, 404, "job_not_found", "Job not found");
+}
+
+/* Whether who may do that in namespace param 0; else it is answered. */
+static bool
+may(struct api_req *r, bool change)
+{
+	struct strv ns = r->param[0];
+
+	if (change && api_may_write(&r->who, ns))
+		return true;
+	if (!change && api_may_read(&r->who, ns))
+		return true;
+	if (api_may_read(&r->who, ns))
+		api_error(r, 403, "forbidden",
+			  "this token may read jobs, not change them");
+	else
+		api_error(r, 403, "forbidden",
+			  "this token has no access to that namespace");
+	return false;
+}
+
+int
+jobapi_find(struct api_req *r, bool change, struct job *out)
+{
+	int res = api_may_read(&r->who, r->param[0])
+		      ? jobs_get(service(r), r->param[0], r->param[1], out)
+		      : E_NOTFOUND;
+
+	if (res == 0 && change && !may(r, true)) {
+		job_clear(out);
+		return E_DENIED;
+	}
+	if (res == E_NOTFOUND)
+		not_found(r);
+	else if (res != 0)
+		api_error(r, 503, "store", "jobs cannot be read now");
+	return res;
+}
+
+void
+jobapi_reply(struct api_req *r, const struct job *j)
+{
+	struct strbuf b = {0};
+
+	jobjson_add(&b, j, jobs_conf(service(r)), r->who.origin);
+	strbuf_addc(&b, '\n');
+	api_reply_json(r, 200, &b, NULL);
+	strbuf_clear(&b);
+}
+
+int
+jobapi_stream_begin(struct api_req *r)
+{
+	struct jobapi *ja = r->arg;
+
+	if (r->head->method == M_HEAD) { /* there is nothing to follow */
+		if (jobapi_sse(r))
+			httpd_end(r->rq);
+		return E_CANCELLED;
+	}
+	if (ja->streams >= jobs_conf(ja->js)->jobs.max_streams) {
+		api_error(r, 429, "too_many_streams",
+			  "too many logs and events are followed already");
+		return E_LIMIT;
+	}
+	ja->streams++;
+	return 0;
+}
+
+void
+jobapi_stream_end(struct jobapi *ja)
+{
+	ja->streams--;
+}
+
+bool
+jobapi_sse(struct api_req *r)
+{
+	struct http_writer *w =
+	    httpd_begin(r->rq, 200, STRV("OK"), BODY_UNTIL_CLOSE, 0, 256);
+
+	http1_put(w, STRV("Content-Type"), STRV("text/event-stream"));
+	http1_put(w, STRV("Cache-Control"), STRV("no-store"));
+	http1_put(w, STRV("X-Accel-Buffering"), STRV("no"));
+	return httpd_end_head(r->rq) == 0;
+}
+
+bool
+jobapi_flag(const struct api_req *r, const char *name, bool deflt)
+{
+	struct strv v = api_query(r, name);
+
+	if (strv_eq_nocase(v, STRV("true")) || strv_eq(v, STRV("1")) ||
+	    strv_eq_nocase(v, STRV("yes")))
+		return true;
+	if (strv_eq_nocase(v, STRV("false")) || strv_eq(v, STRV("0")) ||
+	    strv_eq_nocase(v, STRV("no")))
+		return false;
+	return deflt;
+}
+
+/* --- making one -------------------------------------------------------- */
+static void
+create_failed(struct api_req *r, int err, const char *why)
+{
+	switch (err) {
+	case E_INVALID:
+		api_error(r, 400, "bad_request", "%s", why);
+		break;
+	case E_LIMIT:
+		api_error(r, 429, "too_many_jobs", "%s", why);
+		break;
+	default:
+		api_error(r, err == E_FULL ? 507 : 503, "store", "%s", why);
+		break;
+	}
+}
+
+static void
+created(struct api_req *r, const struct job *j, const struct strbuf *ignored)
+{
+	struct strbuf b = {0};
+
+	jobjson_add(&b, j, jobs_conf(service(r)), r->who.origin);
+	if (ignored->len != 0) {
+		b.len--; /* the closing brace */
+		strbuf_adds(&b, ",\"ignoredFields\":");
+		strbuf_add_json(&b, (struct strv){ignored->s, ignored->len});
+		strbuf_addc(&b, '}');
+	}
+	strbuf_addc(&b, '\n');
+	api_reply_json(r, 200, &b, NULL);
+	strbuf_clear(&b);
+}
+
+static void
+create_body(struct api_req *r, const struct json *root)
+{
+	struct strbuf why = {0}, ignored = {0};
+	struct job_spec spec = {0};
+	struct job j;
+	bool existed;
+	char *ns, *user, *text = NULL;
+	int res;
+
+	if (jobspec_parse(root, false, &spec, &ignored, &why) != 0) {
+		api_error(r, 400, "bad_request", "%s", why.s);
+		strbuf_clear(&why);
+		strbuf_clear(&ignored);
+		return;
+	}
+	ns = xstrndup(r->param[0].p, r->param[0].len);
+	user = xstrndup(r->who.name.p, r->who.name.len);
+	res = jobs_create(service(r), ns, user, &spec, &j, &existed, &text);
+	if (res == 0) {
+		created(r, &j, &ignored);
+		job_clear(&j);
+	} else {
+		create_failed(r, res, text);
+	}
+	jobspec_clear(&spec);
+	strbuf_clear(&why);
+	strbuf_clear(&ignored);
+	free(text);
+	free(ns);
+	free(user);
+}
+
+static void
+create_cb(struct api_req *r)
+{
+	if (!may(r, true))
+		return;
+	if (!names_ok(r->param[0])) { /* an admin may name any */
+		api_error(r, 400, "bad_request",
+			  "the namespace is not a possible name");
+		return;
+	}
+	api_body_json(r, 0, create_body);
+}
+
+/* --- lists ------------------------------------------------------------- */
+struct page {
+	struct api_req *r;
+	struct strbuf out;
+	const char *sep;
+	uint64_t left, last;
+	bool more;
+};
+
+static int
+parse_label(struct api_req *r, struct strv v, struct job_pairs *labels)
+{
+	struct strv key;
+
+	if (labels->n == LABELS_MAX) {
+		api_error(r, 400, "bad_request", "label: more than %d",
+			  LABELS_MAX);
+		return E_INVALID;
+	}
+	(void)strv_cut(&v, '=', &key);
+	if (key.len == 0 || v.p == NULL) {
+		api_error(r, 400, "bad_request", "label: must be key=value");
+		return E_INVALID;
+	}
+	jobspec_push(labels, key, v);
+	return 0;
+}
+
+static int
+bad_param(struct api_req *r, struct strv name, const char *what)
+{
+	api_error(r, 400, "bad_request", "%.*s: %s", STRV_ARG(name), what);
+	return E_INVALID;
+}
+
+static int
+parse_param(struct api_req *r, struct strv name, struct strv v,
+	    struct job_query *q, struct job_pairs *labels, uint64_t *limit)
+{
+	enum job_stage stage;
+	enum job_state state;
+
+	if (strv_eq(name, STRV("stage"))) {
+		if (job_stage_parse(v, &stage) != 0)
+			return bad_param(r, name,
+					 "must be SCHEDULING, RUNNING, "
+					 "COMPLETED, CANCELED, ERROR or "
+					 "DELETED");
+		q->stages |= 1U << stage;
+	} else if (strv_eq(name, STRV("state"))) {
+		if (job_state_parse(v, &state) != 0)
+			return bad_param(r, name, "is not a state of jobs");
+		q->states |= 1U << state;
+	} else if (strv_eq(name, STRV("label"))) {
+		return parse_label(r, v, labels);
+	} else if (strv_eq(name, STRV("limit"))) {
+		if (strv_parse_u64(v, PAGE_MAX, false, limit) != 0 ||
+		    *limit == 0)
+			return bad_param(r, name, "must be from 1 to 1000");
+	} else if (strv_eq(name, STRV("cursor"))) {
+		if (strv_parse_u64(v, INT64_MAX, true, &q->before) != 0 ||
+		    q->before == 0)
+			return bad_param(r, name, "is not one of ours");
+	}
+	return 0;
+}
+
+static bool
+page_cb(const struct job *j, void *arg)
+{
+	struct page *p = arg;
+
+	if (p->left == 0 || p->out.len > PAGE_BYTES) {
+		p->more = true;
+		return false;
+	}
+	strbuf_adds(&p->out, p->sep);
+	jobjson_add(&p->out, j, jobs_conf(service(p->r)), p->r->who.origin);
+	p->sep = ",\n";
+	p->left--;
+	p->last = j->seq;
+	return true;
+}
+
+/* The same request, as it was sent, for what comes after the last one. */
+static char *
+next_link(const struct page *p)
+{
+	struct strv rest = p->r->query, one;
+	struct strbuf b = {0};
+	const char *sep = "?";
+
+	if (!p->more || p->r->who.origin.len == 0)
+		return NULL;
+	strbuf_addf(&b, "Link: <%.*s%.*s", STRV_ARG(p->r->who.origin),
+		    STRV_ARG(p->r->path));
+	while (strv_cut(&rest, '&', &one)) {
+		if (one.len == 0 || strv_starts(one, STRV("cursor=")))
+			continue;
+		strbuf_addf(&b, "%s%.*s", sep, STRV_ARG(one));
+		sep = "&";
+	}
+	strbuf_addf(&b, "%scursor=%llu>; rel=\"next\"\r\n", sep,
+		    (unsigned long long)p->last);
+	return strbuf_take(&b);
+}
+
+static void
+list_cb(struct api_req *r)
+{
+	struct job_pairs labels = {0};
+	struct job_query q = {.labels = &labels};
+	struct page p = {.r = r, .sep = "", .left = PAGE_DEFAULT};
+	struct strv name, value;
+	size_t pos = 0;
+	char *ns = NULL, *link;
+
+	if (!may(r, false))
+		return;
+	while (api_query_next(r, &pos, &name, &value))
+		if (parse_param(r, name, value, &q, &labels, &p.left) != 0)
+			goto out;
+	q.ns = ns = xstrndup(r->param[0].p, r->param[0].len);
+	strbuf_addc(&p.out, '[');
+	if (jobs_list(service(r), &q, page_cb, &p) != 0) {
+		api_error(r, 503, "store", "jobs cannot be read now");
+		goto out;
+	}
+	strbuf_adds(&p.out, "]\n");
+	link = next_link(&p);
+	api_reply_json(r, 200, &p.out, link);
+	free(link);
+out:
+	strbuf_clear(&p.out);
+	jobspec_clear_pairs(&labels);
+	free(ns);
+}
+
+/* --- one job ----------------------------------------------------------- */
+static void
+get_cb(struct api_req *r)
+{
+	struct strv wait = api_query(r, "wait");
+	struct job j;
+
+	if (jobapi_find(r, false, &j) != 0)
+		return;
+	if (wait.p != NULL)
+		jobapi_wait(r, &j, wait);
+	else
+		jobapi_reply(r, &j);
+	job_clear(&j);
+}
+
+static void
+cancel_cb(struct api_req *r)
+{
+	struct strv grace = api_query(r, "grace");
+	uint64_t ms = JOBS_GRACE;
+	struct job j;
+
+	if (grace.p != NULL &&
+	    (strv_parse_duration(grace, &ms) != 0 || ms > 3600 * 1000)) {
+		api_error(r, 400, "bad_request",
+			  "grace: must be a duration, at most 1h");
+		return;
+	}
+	if (jobapi_find(r, true, &j) != 0)
+		return;
+	job_clear(&j);
+	if (jobs_stop(service(r), r->param[0], r->param[1], r->who.name, ms) !=
+	    0) {
+		api_error(r, 503, "store", "the job cannot be canceled now");
+		return;
+	}
+	if (jobapi_find(r, true, &j) != 0)
+		return;
+	jobapi_reply(r, &j);
+	job_clear(&j);
+}
+
+static void
+labels_body(struct api_req *r, const struct json *root)
+{
+	const struct json *v = json_get(root, "labels");
+	struct job_pairs labels = {0};
+	struct strbuf why = {0};
+	struct job j;
+
+	if (v == NULL)
+		api_error(r, 400, "bad_request", "labels: is missing");
+	else if (jobspec_parse_labels(v, &labels, &why) != 0)
+		api_error(r, 400, "bad_request", "%s", why.s);
+	else if (jobs_set_labels(service(r), r->param[0], r->param[1],
+				 &labels) != 0)
+		api_error(r, 503, "store", "the labels cannot be stored now");
+	else if (jobapi_find(r, true, &j) == 0) {
+		jobapi_reply(r, &j);
+		job_clear(&j);
+	}
+	strbuf_clear(&why);
+}
+
+static void
+labels_cb(struct api_req *r)
+{
+	struct job j;
+
+	if (jobapi_find(r, true, &j) != 0)
+		return;
+	job_clear(&j);
+	api_body_json(r, 65536, labels_body);
+}
+
+/* --- what happened to it ----------------------------------------------- */
+struct history {
+	struct strbuf out;
+	const char *ns, *sep;
+};
+
+static bool
+history_step(struct strv id, const struct job_step *st, void *arg)
+{
+	struct history *h = arg;
+
+	strbuf_adds(&h->out, h->sep);
+	jobjson_add_step(&h->out, id, h->ns, st);
+	h->sep = ",";
+	return true;
+}
+
+static void
+history_cb(struct api_req *r)
+{
+	struct history h = {.sep = ""};
+	struct job j;
+
+	if (jobapi_find(r, false, &j) != 0)
+		return;
+	h.ns = j.ns;
+	strbuf_addc(&h.out, '[');
+	if (jobs_steps(service(r), j.ns, strv_of(j.id), 0, history_step, &h) !=
+	    0) {
+		api_error(r, 503, "store", "jobs cannot be read now");
+	} else {
+		strbuf_adds(&h.out, "]\n");
+		api_reply_json(r, 200, &h.out, NULL);
+	}
+	strbuf_clear(&h.out);
+	job_clear(&j);
+}
+
+static void
+hardware_cb(struct api_req *r)
+{
+	struct strbuf b = {0};
+
+	jobjson_add_hardware(&b, jobs_conf(service(r)));
+	strbuf_addc(&b, '\n');
+	api_reply_json(r, 200, &b, NULL);
+	strbuf_clear(&b);
+}
+
+/* --- routes ------------------------------------------------------------ */
+struct jobapi *
+jobapi_new(struct api *a, struct jobs *js)
+{
+	static const struct {
+		const char *method, *pattern;
+		api_handler *fn;
+	} routes[] = {{"GET", "/api/jobs/hardware", hardware_cb},
+		      {"POST", "/api/jobs/:ns", create_cb},
+		      {"GET", "/api/jobs/:ns", list_cb},
+		      {"GET", "/api/jobs/:ns/:id", get_cb},
+		      {"POST", "/api/jobs/:ns/:id/cancel", cancel_cb},
+		      {"PUT", "/api/jobs/:ns/:id/labels", labels_cb},
+		      {"GET", "/api/jobs/:ns/:id/logs", jobapi_logs},
+		      {"GET", "/api/jobs/:ns/:id/history", history_cb},
+		      {"GET", "/api/events", jobapi_events}};
+	struct jobapi *ja = xcalloc(1, sizeof(*ja));
+
+	ja->js = js;
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+		if (api_route(a, routes[i].method, routes[i].pattern,
+			      routes[i].fn, ja) != 0)
+			log_error("jobs.route", "pattern=%s error=taken",
+				  routes[i].pattern);
+	return ja;
+}
+
+void
+jobapi_free(struct jobapi *ja)
+{
+	free(ja);
+}

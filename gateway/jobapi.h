@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Hub's Jobs API, as its clients speak it (doc/PROTOCOL.md), on the
+ * service of jobs: what is HTTP and JSON about jobs is in jobapi*.c and
+ * jobjson.c, and nowhere else.
+ */
+#ifndef SBX_GATEWAY_JOBAPI_H
+#define SBX_GATEWAY_JOBAPI_H
+
+struct api;
+struct jobapi;
+struct jobs;
+
+/* Adds the routes. Free it before js, after api. */
+struct jobapi *jobapi_new(struct api *a, struct jobs *js);
+void jobapi_free(struct jobapi *ja); /* NULL is fine */
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the Jobs API share. */
+#ifndef SBX_GATEWAY_JOBAPI_INT_H
+#define SBX_GATEWAY_JOBAPI_INT_H
+
+#include "gateway/api.h"
+#include "gateway/jobapi.h"
+#include "gateway/jobs.h"
+
+struct jobapi {
+	struct jobs *js;
+	size_t streams; /* open logs, event streams and waits */
+};
+
+#define JOBAPI_KEEP_ALIVE_MS 15000
+
+/* Param 0 is a namespace and param 1 the id of a job in it that who may read
+ * (or change); else it is answered. The same answer for a job that does not
+ * exist and for one of others. */
+int jobapi_find(struct api_req *r, bool change, struct job *out) SBX_MUST_CHECK;
+void jobapi_reply(struct api_req *r, const struct job *j);
+/* Counts one more open stream, or answers 429. Undone by jobapi_stream_end().
+ */
+int jobapi_stream_begin(struct api_req *r) SBX_MUST_CHECK;
+void jobapi_stream_end(struct jobapi *ja);
+/* Begins an event stream; false: the connection is of no use. */
+bool jobapi_sse(struct api_req *r);
+/* true, 1, yes / false, 0, no; what else there is: deflt. */
+bool jobapi_flag(const struct api_req *r, const char *name, bool deflt);
+
+/* jobapi_watch.c: GET /api/events, and GET of a job with ?wait= */
+api_handler jobapi_events;
+/* Answers now or later. what: "running" or "terminal". */
+void jobapi_wait(struct api_req *r, const struct job *j, struct strv what);
+/* jobapi_logs.c */
+api_handler jobapi_logs;
+
+#endif

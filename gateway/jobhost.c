@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See the header. Generations in the route table are the jobs' numbers. */
+#include "config.h"
+
+#include "gateway/jobhost.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "gateway/gwconf.h"
+#include "gateway/jobapi.h"
+#include "gateway/jobs.h"
+#include "gateway/launch.h"
+#include "gateway/owner.h"
+
+struct jobhost {
+	struct jobhost_options o;
+	struct launcher *launcher;
+	struct jobs *jobs;
+	struct jobapi *face;
+};
+
+static void
+announce_cb(const struct job *j, const char *http, const char *control,
+	    void *arg)
+{
+	struct jobhost *h = arg;
+
+	owner_job(h->o.owner, j->id, j->seq, http, control, j->ns);
+}
+
+static void
+gone_cb(const struct job *j, const char *reason, void *arg)
+{
+	struct jobhost *h = arg;
+
+	owner_job_gone(h->o.owner, j->id, j->seq, j->ns, reason);
+}
+
+static int
+start_launcher(struct jobhost *h, char **msg)
+{
+	const struct gw_conf *conf = h->o.conf;
+	char *dir = xasprintf("%s/jobs", conf->state_dir);
+	struct launch_options lo = {.loop = h->o.loop,
+				    .conf = conf,
+				    .jobs_dir = dir,
+				    .worker_uid = h->o.worker_uid};
+	int r = launcher_new(&lo, conf->jobs.launcher, &h->launcher, msg);
+
+	free(dir);
+	return r;
+}
+
+static int
+start_jobs(struct jobhost *h, char **msg)
+{
+	char *path = xasprintf("%s/jobs.db", h->o.conf->state_dir);
+	struct jobs_options jo = {.loop = h->o.loop,
+				  .conf = h->o.conf,
+				  .db_path = path,
+				  .launcher = h->launcher,
+				  .announce = announce_cb,
+				  .gone = gone_cb,
+				  .arg = h};
+	int r = jobs_new(&jo, &h->jobs, msg);
+
+	if (r == 0 && *msg != NULL) { /* it is not what it was */
+		log_error("jobs.store", "error: %s", *msg);
+		free(*msg);
+		*msg = NULL;
+	}
+	free(path);
+	return r;
+}
+
+static bool
+asked_for(const struct gw_conf *conf)
+{
+	return conf_line(conf->ini, "jobs", NULL, "enabled") != 0 ||
+	       conf_line(conf->ini, "jobs", NULL, "launcher") != 0;
+}
+
+int
+jobhost_start(const struct jobhost_options *o, struct jobhost **out, char **msg)
+{
+	struct jobhost *h;
+	int r;
+
+	*out = NULL;
+	if (!o->conf->jobs.enabled)
+		return 0;
+	h = xcalloc(1, sizeof(*h));
+	h->o = *o;
+	if ((r = start_launcher(h, msg)) == 0 &&
+	    (r = start_jobs(h, msg)) == 0) {
+		h->face = jobapi_new(o->api, h->jobs);
+		jobs_adopt(h->jobs);
+		*out = h;
+		return 0;
+	}
+	jobhost_free(h);
+	if (asked_for(o->conf))
+		return r;
+	log_warn("jobs.off", "reason=%s", log_esc(strv_of(*msg)));
+	free(*msg);
+	*msg = NULL;
+	return 0;
+}
+
+void
+jobhost_set_conf(struct jobhost *h, const struct gw_conf *conf)
+{
+	h->o.conf = conf;
+	jobs_set_conf(h->jobs, conf);
+	launcher_set_conf(h->launcher, conf);
+}
+
+void
+jobhost_free(struct jobhost *h)
+{
+	if (h == NULL)
+		return;
+	jobapi_free(h->face);
+	jobs_free(h->jobs);
+	launcher_free(h->launcher);
+	free(h);
+}
