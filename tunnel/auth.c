@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Authentication by key: the files named, else the usual ones, and the
- * agent's keys before them (after the named ones with IdentitiesOnly). Keys
- * and passphrases stay in memory, so that a reconnect needs nobody.
+ * Authentication by key: the agent's keys (unless IdentitiesOnly), then the
+ * files named, else the usual ones, each with its certificates first. Keys and
+ * passphrases stay in memory, so that a reconnect needs nobody.
  */
 #include "config.h"
 
@@ -16,8 +16,6 @@
 #include <unistd.h>
 
 #include <libssh2.h>
-#include <openssl/evp.h>
-
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -25,20 +23,39 @@
 #include "tunnel/expand.h"
 #include "tunnel/options.h"
 #include "tunnel/passphrase.h"
+#include "tunnel/rsasign.h"
+#include "tunnel/sshkey.h"
 
 #define AUTH_KEYS_MAX  16
 #define AUTH_KEY_BYTES 65536
+
+#define AUTH_PROOFS_MAX 48
+
+#if LIBSSH2_VERSION_NUM >= 0x010b00
+#define AUTH_RSA_SHA2 true /* it signs with SHA-2, and knows certificates */
+#else
+#define AUTH_RSA_SHA2 false
+#endif
 
 struct identity {
 	char *path;
 	char *pem; /* secret */
 	size_t len;
-	char *pass; /* secret; NULL: none */
+	char *pass;          /* secret; NULL: none */
+	struct rsasign *rsa; /* NULL: libssh2 does it */
+};
+
+/* One thing to try: a key by itself, or with a certificate for it. */
+struct proof {
+	const struct identity *key;
+	char *cert; /* as in its file; NULL: none */
 };
 
 struct auth {
 	struct identity keys[AUTH_KEYS_MAX];
 	size_t nkeys;
+	struct proof proofs[AUTH_PROOFS_MAX];
+	size_t nproofs;
 	char *agent; /* its socket; NULL: none */
 	bool batch;
 };
@@ -51,40 +68,11 @@ struct auth_try {
 	char *user;
 	char *methods;
 	enum try_state state;
-	size_t next; /* key */
+	size_t next; /* proof */
 	LIBSSH2_AGENT *agent;
 	struct libssh2_agent_publickey *agent_key;
 	bool agent_fresh; /* the next agent key is to be fetched */
 };
-
-/* The cipher's name stands in clear at the start of OpenSSH's own format. */
-static bool
-key_openssh_encrypted(const char *pem)
-{
-	const char *p = strstr(pem, "-----BEGIN OPENSSH PRIVATE KEY-----");
-	unsigned char raw[48];
-	char text[64];
-	size_t n = 0;
-
-	if (p == NULL)
-		return false;
-	p += strlen("-----BEGIN OPENSSH PRIVATE KEY-----");
-	for (; *p != '\0' && n < sizeof(text); p++)
-		if (strchr("\r\n \t", *p) == NULL)
-			text[n++] = *p;
-	if (n < sizeof(text) ||
-	    EVP_DecodeBlock(raw, (unsigned char *)text, (int)n) < 32)
-		return false;
-	/* "openssh-key-v1\0", then a string: the cipher */
-	return memcmp(raw, "openssh-key-v1", 15) == 0 &&
-	       !(raw[18] == 4 && memcmp(raw + 19, "none", 4) == 0);
-}
-
-static bool
-key_encrypted(const char *pem)
-{
-	return strstr(pem, "ENCRYPTED") != NULL || key_openssh_encrypted(pem);
-}
 
 static bool
 key_mode_ok(const char *path, struct strbuf *warn)
@@ -100,6 +88,20 @@ key_mode_ok(const char *path, struct strbuf *warn)
 		    "this private key will be ignored.\n",
 		    (unsigned)(st.st_mode & 0777), path);
 	return false;
+}
+
+/* An older libssh2 needs help with RSA. */
+static void
+auth_rsa(struct identity *id, struct strbuf *warn)
+{
+	if (AUTH_RSA_SHA2)
+		return;
+	if (rsasign_new(id->pem, id->pass, &id->rsa) == E_UNSUPPORTED)
+		strbuf_addf(warn,
+			    "%s: libssh2 " LIBSSH2_VERSION " cannot use RSA "
+			    "keys in this form (ssh-keygen -p -m PEM changes "
+			    "it; so does libssh2 1.11).\n",
+			    id->path);
 }
 
 static void
@@ -125,7 +127,7 @@ auth_add(struct auth *a, const struct options *o, const char *name, bool named,
 	}
 	if (!key_mode_ok(path, warn))
 		goto out;
-	if (key_encrypted(pem)) {
+	if (sshkey_encrypted(pem)) {
 		r = passphrase_get(o, path, &pass);
 		if (r != 0) {
 			strbuf_addf(warn, "no passphrase for %s: %s\n", path,
@@ -133,12 +135,66 @@ auth_add(struct auth *a, const struct options *o, const char *name, bool named,
 			goto out;
 		}
 	}
-	a->keys[a->nkeys++] = (struct identity){path, pem, len, pass};
+	a->keys[a->nkeys] = (struct identity){path, pem, len, pass, NULL};
+	auth_rsa(&a->keys[a->nkeys++], warn);
 	return;
 out:
 	free(path);
 	mem_free_secret(pem);
 	mem_free_secret(pass);
+}
+
+static void
+proof_add(struct auth *a, const struct identity *key, const char *cert)
+{
+	if (a->nproofs < AUTH_PROOFS_MAX)
+		a->proofs[a->nproofs++] =
+		    (struct proof){key, cert != NULL ? xstrdup(cert) : NULL};
+}
+
+/* name: of a certificate; only those named must be there. */
+static void
+proof_cert(struct auth *a, const struct identity *key, const char *path,
+	   struct strbuf *warn)
+{
+	char *text;
+	size_t len;
+	int r = file_read(path, AUTH_KEY_BYTES, &text, &len);
+
+	if (r != 0) {
+		if (warn != NULL)
+			strbuf_addf(warn, "Certificate file %s: %s\n", path,
+				    err_text(r));
+		return;
+	}
+	if (!AUTH_RSA_SHA2) {
+		if (warn != NULL)
+			strbuf_addf(warn,
+				    "%s: libssh2 " LIBSSH2_VERSION " cannot "
+				    "use certificates (1.11 can).\n",
+				    path);
+	} else if (sshkey_certified(text, key->pem)) {
+		proof_add(a, key, text);
+	}
+	free(text);
+}
+
+static void
+auth_proofs(struct auth *a, const struct options *o, struct strbuf *warn)
+{
+	char *path;
+
+	for (size_t i = 0; i < a->nkeys; i++) {
+		for (size_t j = 0; j < o->certificates.n; j++) {
+			path = expand_path(o, o->certificates.v[j]);
+			proof_cert(a, &a->keys[i], path, i == 0 ? warn : NULL);
+			free(path);
+		}
+		path = xasprintf("%s-cert.pub", a->keys[i].path);
+		proof_cert(a, &a->keys[i], path, NULL);
+		free(path);
+		proof_add(a, &a->keys[i], NULL);
+	}
 }
 
 struct auth *
@@ -154,6 +210,7 @@ auth_load(const struct options *o, struct strbuf *warn)
 	if (o->identities.n == 0)
 		for (size_t i = 0; i < ARRAY_LEN(usual); i++)
 			auth_add(a, o, usual[i], false, warn);
+	auth_proofs(a, o, warn);
 	if (sock == NULL || strcmp(sock, "SSH_AUTH_SOCK") == 0)
 		sock = getenv("SSH_AUTH_SOCK");
 	if (sock != NULL && *sock != '\0' && strcmp(sock, "none") != 0 &&
@@ -172,7 +229,10 @@ auth_free(struct auth *a)
 		mem_secure_zero(a->keys[i].pem, a->keys[i].len);
 		free(a->keys[i].pem);
 		mem_free_secret(a->keys[i].pass);
+		rsasign_free(a->keys[i].rsa);
 	}
+	for (size_t i = 0; i < a->nproofs; i++)
+		free(a->proofs[i].cert);
 	free(a->agent);
 	free(a);
 }
@@ -302,16 +362,39 @@ try_agent(struct auth_try *t)
 }
 
 static int
+sign_rsa_cb(LIBSSH2_SESSION *ssh, unsigned char **sig, size_t *siglen,
+	    const unsigned char *p, size_t n, void **abstract)
+{
+	(void)ssh;
+	/* libssh2 frees *sig with its own allocator, which is malloc's */
+	return rsasign_sign(*abstract, p, n, sig, siglen);
+}
+
+static int
+try_proof(struct auth_try *t, const struct proof *p)
+{
+	const struct identity *id = p->key;
+	const unsigned char *blob;
+	void *rsa = id->rsa;
+	size_t n;
+
+	if (id->rsa != NULL) {
+		blob = rsasign_blob(id->rsa, &n);
+		return libssh2_userauth_publickey(t->ssh, t->user, blob, n,
+						  sign_rsa_cb, &rsa);
+	}
+	return libssh2_userauth_publickey_frommemory(
+	    t->ssh, t->user, strlen(t->user), p->cert,
+	    p->cert != NULL ? strlen(p->cert) : 0, id->pem, id->len, id->pass);
+}
+
+static int
 try_keys(struct auth_try *t)
 {
-	const struct identity *id;
 	int rc;
 
-	for (; t->next < t->a->nkeys; t->next++) {
-		id = &t->a->keys[t->next];
-		rc = libssh2_userauth_publickey_frommemory(
-		    t->ssh, t->user, strlen(t->user), NULL, 0, id->pem, id->len,
-		    id->pass);
+	for (; t->next < t->a->nproofs; t->next++) {
+		rc = try_proof(t, &t->a->proofs[t->next]);
 		if (rc == 0)
 			return 0;
 		if (rc == LIBSSH2_ERROR_EAGAIN)

@@ -16,8 +16,12 @@ libtunnel_a_SOURCES = \
 	tunnel/pattern.h \
 	tunnel/spec.c \
 	tunnel/spec.h \
+	tunnel/rsasign.c \
+	tunnel/rsasign.h \
 	tunnel/sshconfig.c \
-	tunnel/sshconfig.h
+	tunnel/sshconfig.h \
+	tunnel/sshkey.c \
+	tunnel/sshkey.h
 LIBTUNNEL = libtunnel.a
 
 bin_PROGRAMS += sbx-tunnel

@@ -77,6 +77,7 @@ struct opt {
 static const struct opt opts[] = {
     WORD("AddressFamily", family, words_family),
     FIELD("BatchMode", OPT_BOOL, batch),
+    FIELD("CertificateFile", OPT_ADD, certificates),
     FIELD("Ciphers", OPT_TEXT, ciphers),
     FIELD("ConnectTimeout", OPT_SECONDS, connect_timeout),
     FIELD("ConnectionAttempts", OPT_NUMBER, attempts),
@@ -121,7 +122,6 @@ static const struct opt opts[] = {
     NONE("CanonicalizeMaxDots"),
     NONE("CanonicalizePermittedCNAMEs"),
     NONE("CASignatureAlgorithms"),
-    NONE("CertificateFile"),
     NONE("ChallengeResponseAuthentication"),
     NONE("ChannelTimeout"),
     NONE("CheckHostIP"),
@@ -272,6 +272,7 @@ options_clear(struct options *o)
 			free(*(char **)((char *)o + opts[i].offset));
 	free(o->host);
 	list_clear(&o->identities);
+	list_clear(&o->certificates);
 	list_clear(&o->known_hosts);
 	list_clear(&o->global_known_hosts);
 	for (size_t i = 0; i < o->nforwards; i++)

@@ -47,6 +47,7 @@ struct options {
 	char *kex;
 	char *host_algs;
 	struct options_list identities;
+	struct options_list certificates;
 	struct options_list known_hosts;
 	struct options_list global_known_hosts;
 	struct spec **forwards;

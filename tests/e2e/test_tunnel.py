@@ -13,8 +13,8 @@ import pytest
 
 from support import paths
 from support.peer import Peer, dial, echo, exchange, slurp
-from support.sshd import (HARDENED, SSHD, USER, Sshd, Tunnel, children,
-                          keygen, pick_port)
+from support.sshd import (HARDENED, SIDECAR, SSHD, USER, Sshd, Tunnel,
+                          children, keygen, pick_port)
 from support.wait import until
 
 pytestmark = pytest.mark.skipif(SSHD is None, reason="no sshd")
@@ -106,10 +106,84 @@ def test_half_close_by_server(sshd, way):
             until(lambda: got == [b"x" * 200000], "the rest arrived")
 
 
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_key_types(tmp, kind, peer):
+    with Sshd(tmp, user_key=kind) as s, \
+            Tunnel(s, "-L", f"0:{peer.target}") as t:
+        assert exchange(t.ports()[0], b"x") == b"x"
+
+
+@pytest.mark.parametrize("form", ["PEM", "PKCS8"])
+def test_rsa_key_in_other_forms(sshd, tmp, peer, form):
+    """With a passphrase; signed with SHA-2, whatever libssh2 can."""
+    key = keygen(tmp / "rsa", "rsa", "sesame", "-m", form)
+    with sshd.authorized.open("a") as f:
+        f.write(sshd.pub(key))
+    word = tmp / "word"
+    word.write_text("sesame\n")
+    with Tunnel(sshd, "-L", f"0:{peer.target}", "--passphrase-file",
+                str(word), key=key) as t:
+        assert exchange(t.ports()[0], b"x") == b"x"
+
+
+@pytest.mark.skipif("libssh2 1.10" not in VERSION, reason="says so below 1.11")
+def test_what_an_old_library_cannot_is_said(sshd, tmp):
+    key = keygen(tmp / "rsa", "rsa", "sesame")
+    word = tmp / "word"
+    word.write_text("sesame\n")
+    cert = certify(tmp / "ca", keygen(tmp / "user"))
+    code, err = Tunnel(sshd, "-L", "0:127.0.0.1:1", "--passphrase-file",
+                       str(word), key=key,
+                       options=[f"CertificateFile={cert}"]).wait()
+    assert code == 255
+    assert "cannot use RSA keys in this form" in err
+    assert "cannot use certificates" in err
+
+
+def certify(ca, key, *more):
+    """A certificate for our own user name; returns its file."""
+    if not ca.exists():
+        keygen(ca)
+    subprocess.run(["ssh-keygen", "-q", "-s", ca, "-I", "test", "-n", USER,
+                    *more, f"{key}.pub"], check=True, capture_output=True)
+    return pathlib.Path(f"{key}-cert.pub")
+
+
+@modern
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_user_certificate(tmp, kind, peer):
+    """Beside its key, or named; the server knows nothing but the CA."""
+    ca = keygen(tmp / "ca")
+    with Sshd(tmp, SIDECAR + f"TrustedUserCAKeys {ca}.pub\n") as s:
+        key = keygen(tmp / "user", kind)
+        cert = certify(ca, key)
+        with Tunnel(s, "-L", f"0:{peer.target}", key=key) as t:
+            assert exchange(t.ports()[0], b"x") == b"x"
+        cert = cert.rename(tmp / "elsewhere")
+        code, err = Tunnel(s, "-L", "0:127.0.0.1:1", key=key).wait()
+        assert code == 255 and "Permission denied (publickey)." in err
+        # one for another key is not tried
+        other = certify(ca, keygen(tmp / "other", kind))
+        with Tunnel(s, "-L", f"0:{peer.target}", key=key,
+                    options=[f"CertificateFile={other}",
+                             f"CertificateFile={cert}"]) as t:
+            assert exchange(t.ports()[0], b"x") == b"x"
+
+
+@modern
+def test_certificate_that_has_expired(tmp):
+    ca = keygen(tmp / "ca")
+    with Sshd(tmp, SIDECAR + f"TrustedUserCAKeys {ca}.pub\n") as s:
+        key = keygen(tmp / "user")
+        certify(ca, key, "-V", "20200101:20200102")
+        code, err = Tunnel(s, "-L", "0:127.0.0.1:1", key=key).wait()
+        assert code == 255 and "Permission denied (publickey)." in err
+
+
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa",
                                   pytest.param("rsa", marks=modern)])
-def test_key_types(tmp, kind, peer):
-    with Sshd(tmp, host_keys=(kind,), user_key=kind) as s, \
+def test_host_key_types(tmp, kind, peer):
+    with Sshd(tmp, host_keys=(kind,)) as s, \
             Tunnel(s, "-L", f"0:{peer.target}") as t:
         assert exchange(t.ports()[0], b"x") == b"x"
 

@@ -34,3 +34,10 @@ tests_unit_test_chachapoly_CPPFLAGS = $(LIBSSH2_CFLAGS) $(AM_CPPFLAGS)
 tests_unit_test_chachapoly_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_chachapoly_LDADD = $(OPENSSL_LIBS) $(CMOCKA_LIBS)
 endif
+
+check_PROGRAMS += tests/unit/test_sshkey
+TESTS += tests/unit/test_sshkey
+tests_unit_test_sshkey_SOURCES = tests/unit/test_sshkey.c
+tests_unit_test_sshkey_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_sshkey_LDADD = $(LIBTUNNEL) $(LIBBASE) $(OPENSSL_LIBS) \
+	$(CMOCKA_LIBS)
