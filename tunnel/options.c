@@ -107,6 +107,7 @@ static const struct opt opts[] = {
     FIELD("SbxBackoffMax", OPT_MILLIS, backoff_cap),
     FIELD("SbxConnections", OPT_FEW, connections),
     FIELD("SbxFingerprint", OPT_TEXT, fingerprint),
+    FIELD("SbxNoDelay", OPT_BOOL, no_delay),
     FIELD("SbxPassphraseFile", OPT_TEXT, passphrase_file),
     FIELD("SbxReclaim", OPT_BOOL, reclaim),
     FIELD("SbxRetryFirst", OPT_BOOL, forever),
@@ -212,6 +213,7 @@ options_init(struct options *o)
 	o->port = o->connect_timeout = o->alive_interval = o->alive_max = UNSET;
 	o->attempts = o->backoff_cap = o->wait_ms = o->bind_mask = UNSET;
 	o->connections = UNSET;
+	o->no_delay = true;
 	o->strict = o->log = o->family = -1;
 }
 

@@ -69,8 +69,9 @@ struct options {
 	bool batch;
 	bool gateway_ports;
 	bool bind_unlink;
-	bool forever; /* retry the first connection too */
-	bool reclaim; /* end our dead predecessor's server process */
+	bool forever;  /* retry the first connection too */
+	bool no_delay; /* have sshd send small packets at once */
+	bool reclaim;  /* end our dead predecessor's server process */
 };
 
 void options_init(struct options *o);

@@ -23,9 +23,8 @@ pump_error(struct session *s)
 	return session_fatal(s, libssh2_session_last_errno(s->ssh));
 }
 
-/* The session channel that stays open and unused: with it sshd sets
- * TCP_NODELAY on its side (without, small packets wait for 40 ms), and its
- * requests have answers of their own, which makes them good probes. */
+/* The session channel that stays open and unused: its requests have answers of
+ * their own, which makes them good probes. */
 static bool
 pump_idle(struct session *s)
 {
@@ -265,7 +264,7 @@ pump_run(struct session *s)
 		s->fresh = false;
 		pump_probe(s);
 		pump_listen(s);
-		if (s->state == SESSION_UP && pump_idle(s) && exec_run(s) &&
+		if (s->state == SESSION_UP && exec_run(s) && pump_idle(s) &&
 		    s->state == SESSION_UP)
 			pump_open(s);
 		if (s->state == SESSION_UP)

@@ -102,7 +102,7 @@ struct session {
 	LIBSSH2_SESSION *ssh;
 	struct stream *st;
 	struct auth_try *try;
-	LIBSSH2_CHANNEL *idle; /* keeps sshd's TCP_NODELAY on; carries probes */
+	LIBSSH2_CHANNEL *idle; /* carries probes */
 	bool idle_tried;
 	bool fresh; /* bytes came in since the channels were looked at */
 	bool running;
@@ -143,6 +143,8 @@ void setup_methods(struct session *s);
 void setup_run(struct session *s);
 
 void exec_free(struct exec *e);
+/* Runs a command that does nothing, unless there is one, or it is unwanted. */
+void exec_nudge(struct session *s);
 /* False while libssh2's one place for opening a channel is taken. */
 bool exec_run(struct session *s);
 

@@ -140,6 +140,8 @@ setup_auth(struct session *s)
 		s->state = SESSION_UP;
 		timer_stop(&s->setup);
 		s->cbs->up(s->arg);
+		if (s->state == SESSION_UP)
+			exec_nudge(s);
 		return;
 	}
 	if (r == E_DENIED) {

@@ -118,8 +118,9 @@ class Sshd:
         """False when the port was lost to somebody else."""
         os.makedirs("/run/sshd", exist_ok=True)
         keys = "".join(f"HostKey {k}\n" for k in self.host_keys)
+        # SHLVL: bash under sshd would else read .bashrc, whatever that does
         self.conf.write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\n{keys}"
+            f"SetEnv SHLVL=2\nPort {self.port}\nListenAddress 127.0.0.1\n{keys}"
             f"AuthorizedKeysFile {self.authorized}\nStrictModes no\n"
             f"UsePAM no\nPidFile none\nLogLevel VERBOSE\n{self.config}")
         self.process = subprocess.Popen(
