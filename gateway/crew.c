@@ -169,6 +169,37 @@ member_ended(struct crew_member *m)
 	c->o.changed(c->o.arg);
 }
 
+static void
+drain(struct crew_member *m, uint64_t ms)
+{
+	char buf[40];
+
+	snprintf(buf, sizeof(buf), "drain %llu", (unsigned long long)ms);
+	m->state = MEMBER_RETIRING;
+	m->told_to_end = true;
+	if (crew_send(m, strv_of(buf), -1) != 0 && m->pid != 0)
+		(void)kill(m->pid, SIGKILL);
+}
+
+/* A tunnel may keep a retired worker for days, and reload after reload would
+ * pile them up: beyond a number of configurations they get a deadline. */
+static void
+end_oldest(struct crew *c)
+{
+	const struct gw_conf *conf = c->newest->conf;
+
+	for (struct crew_member *m = c->members; m != NULL; m = m->next) {
+		if (m->state != MEMBER_RETIRING || m->told_to_end ||
+		    m->gen->number + conf->limits.retired >= c->newest->number)
+			continue;
+		log_info("worker.too_old",
+			 "worker=%u pid=%ld generation=%u deadline_ms=%llu",
+			 m->index, (long)m->pid, m->gen->number,
+			 (unsigned long long)conf->t.drain);
+		drain(m, conf->t.drain);
+	}
+}
+
 /* Everybody of the newest generation accepts: the others may go. */
 static void
 retire_old(struct crew *c)
@@ -190,6 +221,7 @@ retire_old(struct crew *c)
 		if (crew_send(m, STRV("retire"), -1) != 0 && m->pid != 0)
 			(void)kill(m->pid, SIGKILL);
 	}
+	end_oldest(c);
 }
 
 static void
@@ -533,19 +565,15 @@ void
 crew_drain(struct crew *c, uint64_t ms)
 {
 	struct crew_member *m, *next;
-	char buf[40];
 
 	c->draining = true;
-	snprintf(buf, sizeof(buf), "drain %llu", (unsigned long long)ms);
 	for (m = c->members; m != NULL; m = next) {
 		next = m->next;
 		if (m->state == MEMBER_WANTED) {
 			member_remove(m);
 			continue;
 		}
-		m->state = MEMBER_RETIRING;
-		if (crew_send(m, strv_of(buf), -1) != 0 && m->pid != 0)
-			(void)kill(m->pid, SIGKILL);
+		drain(m, ms);
 	}
 }
 

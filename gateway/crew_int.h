@@ -32,6 +32,7 @@ struct crew_member {
 	unsigned index;
 	enum member_state state;
 	pid_t pid;             /* 0: none, or in this process */
+	bool told_to_end;      /* it has a deadline */
 	bool reaped;           /* its process ended, its channel not yet */
 	struct worker *inside; /* single */
 	struct seqpkt *channel;

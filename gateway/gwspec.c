@@ -243,6 +243,8 @@ static const struct conf_key keys[] = {
 	  "requests and tunnels per worker into one sandbox; 0: no bound"),
 	LIM(handshakes_per_s, CONF_U64, "0", 0, 1000000,
 	  "TLS handshakes per worker and second; 0: no bound"),
+	LIM(retired, CONF_U64, "16", 1, 1000,
+	  "older configurations whose workers may go on serving what is open"),
 	LIM(body, CONF_SIZE, "0", 0, 0,
 	  "largest request body; 0: no bound"),
 	LIM(buffer, CONF_SIZE, "64K", 32768, 16777216,

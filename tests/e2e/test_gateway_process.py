@@ -18,7 +18,7 @@ from support.app import App
 from support.gateway import Gateway, connect, run, tls_context
 from support.http import Client, get
 from support.wait import until
-from support.ws import WebSocket
+from support.ws import CLOSE, WebSocket
 
 PAGE = "/v1/proxy/8000/"
 
@@ -68,6 +68,23 @@ def config(tmp, extra="", listen="https://127.0.0.1:0", keys=""):
 
 
 BOX = "/v1/sandboxes/box/proxy/8000/"
+
+
+def test_old_generations_get_a_deadline(tmp):
+    extra = "[limits]\nretired = 1\n[timeouts]\ndrain = 100ms\n"
+    with Gateway(tmp, config=config(tmp, extra)) as gw, App(gw.proxy_dir):
+        old = WebSocket(gw.https, BOX + "ws", token="box-secret")
+        assert old.echo("x") == b"x"
+        gw.signal(signal.SIGHUP)
+        until(lambda: settled(gw, 2), "first reload")
+        young = WebSocket(gw.https, BOX + "ws", token="box-secret")
+        assert old.echo("y") == b"y"
+        gw.signal(signal.SIGHUP)
+        until(lambda: settled(gw, 3), "second reload")
+        assert old.frame().opcode == CLOSE
+        assert young.echo("z") == b"z"
+        for one in (old, young):
+            one.client.close()
 
 
 # --- start -----------------------------------------------------------------
