@@ -200,6 +200,38 @@ agentconf_proxy_dir(struct agentconf *c, char **why)
 }
 
 static int
+agentconf_nemo(struct agentconf *c, char **why)
+{
+	const char *bind = agentconf_env("TB_EXEC_BIND");
+	uint64_t port = 0;
+	char *text;
+	int r;
+
+	if (agentconf_env("TB_EXEC_PORT") == NULL)
+		return 0;
+	if ((r = agentconf_number("TB_EXEC_PORT", 65535, &port, why)) != 0)
+		return r;
+	if (c->host_mode) {
+		*why = xstrdup("TB_EXEC_PORT: not in host mode");
+		return E_INVALID;
+	}
+	if (bind == NULL || strcmp(bind, "localhost") == 0)
+		bind = "127.0.0.1";
+	text =
+	    xasprintf(strchr(bind, ':') != NULL ? "tcp:[%s]:%u" : "tcp:%s:%u",
+		      bind, (unsigned)port);
+	r = addr_parse(strv_of(text), &c->nemo);
+	free(text);
+	if (r != 0) {
+		*why =
+		    xasprintf("TB_EXEC_BIND=%s: an IP address is wanted", bind);
+		return E_INVALID;
+	}
+	c->has_nemo = true;
+	return 0;
+}
+
+static int
 agentconf_sockets(struct agentconf *c, char **why)
 {
 	const char *control = agentconf_env("SBX_CONTROL");
@@ -270,6 +302,8 @@ agentconf_read(struct agentconf *c, char **why)
 	if (ready > 2)
 		c->ready_fd = (int)ready;
 	c->host_mode = host_mode == 1;
+	if ((r = agentconf_nemo(c, why)) != 0)
+		return r;
 	c->idle_ms = idle * 1000;
 	c->capacity = (unsigned)capacity;
 	return 0;

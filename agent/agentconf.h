@@ -29,7 +29,9 @@ struct agentconf {
 	char *control;      /* SBX_CONTROL: a path or fd:N; NULL: none */
 	uid_t control_uid;  /* SBX_CONTROL_UID; (uid_t)-1: none */
 	mode_t socket_mode; /* SBX_SOCKET_MODE, of unix sockets */
-	char *proxy_dir;    /* SBX_PROXY_DIR; NULL: none */
+	bool has_nemo;      /* TB_EXEC_PORT, on TB_EXEC_BIND */
+	struct addr nemo;
+	char *proxy_dir; /* SBX_PROXY_DIR; NULL: none */
 };
 
 /* Reads the environment, and wipes the token from it: afterwards not even

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/query.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/buf.h"
@@ -139,41 +140,10 @@ api_json(struct call *c, bool empty_ok)
 
 /* --- query ------------------------------------------------------------- */
 
-static void
-api_decode(struct strv v, struct strbuf *out)
-{
-	for (size_t i = 0; i < v.len; i++) {
-		int hi = -1, lo = -1;
-
-		if (v.p[i] == '%' && v.len - i > 2) {
-			hi = str_hex_value(v.p[i + 1]);
-			lo = str_hex_value(v.p[i + 2]);
-		}
-		if (hi >= 0 && lo >= 0) {
-			strbuf_addc(out, (char)(hi << 4 | lo));
-			i += 2;
-		} else {
-			strbuf_addc(out, v.p[i] == '+' ? ' ' : v.p[i]);
-		}
-	}
-}
-
 bool
 api_query(const struct call *c, const char *name, struct strbuf *out)
 {
-	struct strv rest = c->query, pair, key;
-
-	while (strv_cut(&rest, '&', &pair)) {
-		(void)strv_cut(&pair, '=', &key);
-		if (!strv_eq(key, strv_of(name)))
-			continue;
-		if (out != NULL) {
-			strbuf_add(out, "", 0);
-			api_decode(pair, out);
-		}
-		return true;
-	}
-	return false;
+	return query_get(c->query, name, out);
 }
 
 bool

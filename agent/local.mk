@@ -86,6 +86,11 @@ libagent_a_SOURCES = \
 	agent/leftover.h \
 	agent/ns.c \
 	agent/ns.h \
+	agent/nemo.c \
+	agent/nemo.h \
+	agent/nemo_int.h \
+	agent/nemoexec.c \
+	agent/nemofile.c \
 	agent/portscan.c \
 	agent/portscan.h \
 	agent/proc.c \
@@ -94,6 +99,8 @@ libagent_a_SOURCES = \
 	agent/procio.c \
 	agent/repl.c \
 	agent/repl.h \
+	agent/query.c \
+	agent/query.h \
 	agent/ring.c \
 	agent/ring.h \
 	agent/rmtree.c \

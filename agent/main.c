@@ -22,6 +22,7 @@
 #include "agent/descend.h"
 #include "agent/host.h"
 #include "agent/jobcmd.h"
+#include "agent/nemo.h"
 #include "agent/portscan.h"
 #include "agent/sandbox.h"
 #include "agent/work.h"
@@ -33,13 +34,14 @@
 #include "net/loop.h"
 #include "net/stream.h"
 
-#define MAIN_UID_LOCK "/run/sbx-agent.uids"
-#define MAIN_STOP_MS  6000 /* for what is killed to be gone */
-#define MAIN_CLOSE_MS 2000 /* for clients to take their last bytes */
-#define MAIN_POLL_MS  5
-#define MAIN_KILL_MS  20 /* between two looks for what must die */
-#define MAIN_FILES    1048576
-#define MAIN_DISK_MS  30000 /* then a disk that does not answer is an error */
+#define MAIN_UID_LOCK     "/run/sbx-agent.uids"
+#define MAIN_STOP_MS      6000 /* for what is killed to be gone */
+#define MAIN_CLOSE_MS     2000 /* for clients to take their last bytes */
+#define MAIN_NEMO_BACKLOG 4096
+#define MAIN_POLL_MS      5
+#define MAIN_KILL_MS      20 /* between two looks for what must die */
+#define MAIN_FILES        1048576
+#define MAIN_DISK_MS      30000 /* then a disk that does not answer is an error */
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
@@ -61,6 +63,8 @@ struct agent {
 	struct api *api;
 	struct control *control;
 	struct listener *listener;
+	struct nemo *nemo; /* NULL: not asked for */
+	struct listener *nemo_listener;
 	struct portscan_own own;
 	struct timer idle;
 	struct timer stop;
@@ -137,6 +141,39 @@ main_listen(struct agent *a)
 			 text);
 }
 
+static void
+main_nemo_accepted(int fd, const struct addr *peer, void *arg)
+{
+	static const struct stream_cbs none = {0};
+	struct agent *a = arg;
+	struct stream *st = stream_take_fd(a->loop, fd, &none, NULL);
+
+	(void)httpd_serve(nemo_httpd(a->nemo), st, peer, NULL);
+}
+
+/* Beside our own API: its line on stdout is what its users wait for. */
+static void
+main_nemo(struct agent *a)
+{
+	const struct listen_options lo = {.backlog = MAIN_NEMO_BACKLOG};
+	const struct nemo_options o = {a->loop, a->work, a->root};
+	struct addr at = {.len = sizeof(at.u)};
+	char text[ADDR_TEXT_MAX];
+	int fd, r;
+
+	if ((r = listener_bind(&a->conf.nemo, &lo, &fd)) != 0)
+		log_fatal("agent.listen", "address=%s error=\"%s\"",
+			  addr_text(&a->conf.nemo, text), err_text(r));
+	portscan_own_add(&a->own, fd);
+	if (getsockname(fd, &at.u.sa, &at.len) != 0)
+		at = a->conf.nemo;
+	a->nemo = nemo_new(&o);
+	a->nemo_listener = listener_take_fd(a->loop, fd, main_nemo_accepted, a);
+	(void)printf("exec_server on %s:%u\n", addr_ip_text(&at, text),
+		     (unsigned)addr_port(&at));
+	(void)fflush(stdout);
+}
+
 /* --- end --------------------------------------------------------------- */
 
 /* Nothing of the sandboxes is left: no process, no home. */
@@ -192,17 +229,29 @@ main_kill(struct agent *a, uint64_t ms)
 	timer_set(&a->stop, MAIN_KILL_MS);
 }
 
+/* True when it has no connection any more. */
+static bool
+main_closed(struct httpd *s, uint64_t ms)
+{
+	if (httpd_count(s) == 0)
+		return true;
+	httpd_drain(s);
+	if (ms > MAIN_CLOSE_MS)
+		httpd_close_all(s);
+	return false;
+}
+
 static void
 main_close(struct agent *a, uint64_t ms)
 {
-	if (httpd_count(api_httpd(a->api)) == 0) {
+	bool closed = main_closed(api_httpd(a->api), ms);
+
+	if (a->nemo != NULL && !main_closed(nemo_httpd(a->nemo), ms))
+		closed = false;
+	if (closed)
 		loop_stop(a->loop);
-		return;
-	}
-	httpd_drain(api_httpd(a->api));
-	if (ms > MAIN_CLOSE_MS)
-		httpd_close_all(api_httpd(a->api));
-	timer_set(&a->stop, MAIN_POLL_MS);
+	else
+		timer_set(&a->stop, MAIN_POLL_MS);
 }
 
 static void
@@ -233,6 +282,10 @@ main_stop(struct agent *a, const char *why)
 	log_info("agent.stop", "reason=\"%s\"", why);
 	listener_close(a->listener);
 	httpd_drain(api_httpd(a->api));
+	if (a->nemo != NULL) {
+		listener_close(a->nemo_listener);
+		httpd_drain(nemo_httpd(a->nemo));
+	}
 	if (descend_any())
 		(void)descend_kill(SIGTERM);
 	main_set_phase(a, MAIN_GRACE);
@@ -255,6 +308,16 @@ main_signal_cb(int sig, void *arg)
 	}
 }
 
+static uint64_t
+main_active_ms(struct agent *a)
+{
+	uint64_t ms = api_active_ms(a->api);
+
+	if (a->nemo != NULL && nemo_active_ms(a->nemo) > ms)
+		ms = nemo_active_ms(a->nemo);
+	return ms;
+}
+
 static void
 main_idle_cb(void *arg)
 {
@@ -263,8 +326,8 @@ main_idle_cb(void *arg)
 
 	if (a->phase != MAIN_RUNS)
 		return;
-	quiet = now - api_active_ms(a->api);
-	if (!api_idle(a->api)) {
+	quiet = now - main_active_ms(a);
+	if (!api_idle(a->api) || (a->nemo != NULL && !nemo_idle(a->nemo))) {
 		timer_set(&a->idle, 1000);
 	} else if (quiet < a->conf.idle_ms) {
 		timer_set(&a->idle, a->conf.idle_ms - quiet);
@@ -354,6 +417,8 @@ main_start(struct agent *a)
 	timer_init(&a->idle, a->loop, main_idle_cb, a);
 	timer_init(&a->stop, a->loop, main_stop_cb, a);
 	main_listen(a);
+	if (a->conf.has_nemo)
+		main_nemo(a);
 	if (a->conf.idle_ms != 0)
 		timer_set(&a->idle, a->conf.idle_ms);
 }
@@ -392,6 +457,8 @@ main_end(struct agent *a)
 	}
 	api_tunnels_close(a->api);
 	httpd_close_all(api_httpd(a->api));
+	if (a->nemo != NULL)
+		httpd_close_all(nemo_httpd(a->nemo));
 	loop_once(a->loop, false);
 	if (!work_drain(a->work, MAIN_CLOSE_MS)) {
 		log_error("agent.stop", "error=\"the disk does not answer\"");
@@ -399,6 +466,7 @@ main_end(struct agent *a)
 	}
 	loop_once(a->loop, false);
 	api_free(a->api);
+	nemo_free(a->nemo);
 	control_free(a->control);
 	if (a->root != NULL)
 		sandbox_drop(a->root);
@@ -478,6 +546,8 @@ main_options(int argc, char **argv)
 		    "made\n"
 		    "  SBX_PROXY_DIR=/path   of socket files; not in host "
 		    "mode\n"
+		    "  TB_EXEC_PORT=N, TB_EXEC_BIND=127.0.0.1\n"
+		    "                        NeMo's exec server as well\n"
 		    "  SBX_CONTROL=unix:/path, SBX_CONTROL_UID=UID,\n"
 		    "  SBX_SOCKET_MODE=0660  for a gateway on this machine\n");
 		return 0;

@@ -75,3 +75,10 @@ tests_unit_test_cgroup_SOURCES = tests/unit/test_cgroup.c
 tests_unit_test_cgroup_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_cgroup_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_nemo
+TESTS += tests/unit/test_nemo
+tests_unit_test_nemo_SOURCES = tests/unit/test_nemo.c
+tests_unit_test_nemo_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_nemo_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
