@@ -299,13 +299,15 @@ api_health(struct api *a, struct httpd_req *rq)
 	    &b,
 	    "{\"status\":\"ok\",\"version\":\"%s\",\"uptime_ms\":%llu,"
 	    "\"sandboxes\":%zu,\"landlock_abi\":%d,"
-	    "\"isolation\":\"%s\",\"namespaces\":%s,\"cgroup\":%s}",
+	    "\"isolation\":\"%s\",\"namespaces\":%s,\"cgroup\":%s,\"seccomp\":%"
+	    "s}",
 	    PACKAGE_VERSION,
 	    (unsigned long long)((loop_clock_us() - a->started_us) / 1000), n,
 	    a->o.host != NULL ? host_landlock_abi(a->o.host) : 0,
 	    a->o.host != NULL ? host_isolation(a->o.host) : "none",
 	    a->o.host != NULL && host_namespaces(a->o.host) ? "true" : "false",
-	    a->o.host != NULL && host_cgroups(a->o.host) ? "true" : "false");
+	    a->o.host != NULL && host_cgroups(a->o.host) ? "true" : "false",
+	    a->o.host != NULL && host_seccomp(a->o.host) ? "true" : "false");
 	httpd_respond(rq, 200, API_JSON_TYPE, STRV_NULL,
 		      (struct strv){b.s, b.len});
 	strbuf_clear(&b);

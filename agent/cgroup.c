@@ -179,7 +179,9 @@ cgroup_judge_own(struct cgroup_place *p, bool top, char **why)
 				 p->dir);
 	else if (access(p->dir, W_OK) != 0)
 		*why = xasprintf("%s: %s", p->dir, strerror(errno));
-	return *why == NULL ? 0 : E_UNSUPPORTED;
+	else
+		return 0;
+	return E_UNSUPPORTED;
 }
 
 int
@@ -192,13 +194,17 @@ cgroup_look(const char *want, struct cgroup_place *p, char **why)
 	*why = NULL;
 	p->ours = want == NULL;
 	p->dir = want != NULL ? xstrdup(want) : cgroup_find(&top);
-	if (p->dir == NULL)
+	if (p->dir == NULL) {
 		*why = xstrdup("no cgroup v2 here");
-	else if (strcmp(p->dir, "off") == 0)
+		return E_UNSUPPORTED;
+	}
+	r = E_UNSUPPORTED;
+	if (strcmp(p->dir, "off") == 0)
 		*why = xstrdup("switched off");
 	else if (syscall(SYS_clone3, NULL, 0) == -1 && errno == ENOSYS)
 		*why = xstrdup("the clone3 system call is not permitted");
-	r = *why == NULL ? cgroup_controllers(p, why) : E_UNSUPPORTED;
+	else
+		r = cgroup_controllers(p, why);
 	if (r == 0 && p->ours)
 		r = cgroup_judge_own(p, top, why);
 	if (r != 0)

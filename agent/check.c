@@ -22,6 +22,7 @@
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
 #include "agent/ns.h"
+#include "agent/seccomp.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -206,6 +207,18 @@ check_cgroup(struct check *c, const char *want)
 	}
 }
 
+static void
+check_seccomp(struct check *c)
+{
+	if (seccomp_available())
+		check_add(c, "seccomp", CHECK_YES,
+			  "no io_uring, keyrings, user namespaces, bpf, perf, "
+			  "kernel log, odd kinds of sockets, 32-bit programs");
+	else
+		check_add(c, "seccomp", CHECK_NO,
+			  "not with this kernel: all system calls are open");
+}
+
 /* How many processes have one of our users. */
 static unsigned
 check_uids_used(const struct agentconf *conf)
@@ -311,6 +324,7 @@ check_run(struct check *c, const struct agentconf *conf)
 	check_landlock(c);
 	check_namespaces(c, conf->homes);
 	check_cgroup(c, conf->cgroup);
+	check_seccomp(c);
 	check_uids(c, conf);
 	check_homes(c, conf->homes);
 	check_judge(c, conf->best_effort);

@@ -29,6 +29,7 @@
 #include "agent/ns.h"
 #include "agent/repl.h"
 #include "agent/rmtree.h"
+#include "agent/seccomp.h"
 #include "agent/uidkill.h"
 #include "agent/uidpool.h"
 #include "agent/work.h"
@@ -52,8 +53,9 @@ struct host {
 	struct work *work;
 	struct landlock *landlock; /* NULL: not used */
 	struct cgroup *cgroup;     /* NULL: none */
-	struct borrow *borrow;     /* NULL: no namespaces */
-	struct uidpool *uids;      /* NULL: not root */
+	bool seccomp;
+	struct borrow *borrow; /* NULL: no namespaces */
+	struct uidpool *uids;  /* NULL: not root */
 	uid_t reaper;
 	char *homes;
 	int homes_fd;
@@ -147,6 +149,19 @@ host_take_cgroup(struct host *h, const char *want)
 	free(why);
 }
 
+/* Last: what it refuses, commands are to go without, and the agent has it done
+ * already. Groups need clone3, so then each command gives up user namespaces by
+ * itself. */
+static void
+host_take_seccomp(struct host *h)
+{
+	h->seccomp =
+	    seccomp_available() && seccomp_restrict(h->cgroup == NULL) == 0;
+	if (!h->seccomp)
+		log_warn("host.seccomp",
+			 "reason=\"no filter for system calls\"");
+}
+
 int
 host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	 const struct host_options *o, struct host **out, char **why)
@@ -173,6 +188,7 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	leftover_homes(h->homes_fd, h->uids, h->reaper);
 	host_take_namespaces(h);
 	host_take_cgroup(h, o->cgroup);
+	host_take_seccomp(h);
 	*out = h;
 	return 0;
 fail:
@@ -208,6 +224,12 @@ bool
 host_namespaces(const struct host *h)
 {
 	return h->borrow != NULL;
+}
+
+bool
+host_seccomp(const struct host *h)
+{
+	return h->seccomp;
 }
 
 bool
@@ -360,6 +382,7 @@ host_create(struct host *h, const struct sandbox_spec *spec,
 	    .landlock = h->landlock,
 	    .borrow = h->borrow,
 	    .cgroup = h->cgroup,
+	    .no_userns = h->seccomp && h->cgroup != NULL,
 	    .died = host_died_cb,
 	};
 	struct sandbox *sb;

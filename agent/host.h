@@ -44,6 +44,8 @@ void host_free(struct host *h);
 const char *host_isolation(const struct host *h);
 /* Have sandboxes namespaces of their own? */
 bool host_namespaces(const struct host *h);
+/* Are system calls filtered? */
+bool host_seccomp(const struct host *h);
 /* Have they a control group? */
 bool host_cgroups(const struct host *h);
 int host_landlock_abi(const struct host *h);

@@ -111,6 +111,8 @@ libagent_a_SOURCES = \
 	agent/runkeep.c \
 	agent/sandbox.c \
 	agent/sandbox.h \
+	agent/seccomp.c \
+	agent/seccomp.h \
 	agent/spawn.c \
 	agent/spawn.h \
 	agent/uidkill.c \

@@ -430,13 +430,14 @@ main_announce(struct agent *a)
 
 	log_info("agent.ready",
 		 "version=%s mode=%s listen=%s isolation=%s landlock_abi=%d "
-		 "namespaces=%s cgroup=%s",
+		 "namespaces=%s cgroup=%s seccomp=%s",
 		 PACKAGE_VERSION, a->host != NULL ? "host" : "dedicated",
 		 addr_text(&a->conf.listen, text),
 		 a->host != NULL ? host_isolation(a->host) : "none",
 		 a->host != NULL ? host_landlock_abi(a->host) : 0,
 		 a->host != NULL && host_namespaces(a->host) ? "yes" : "no",
-		 a->host != NULL && host_cgroups(a->host) ? "yes" : "no");
+		 a->host != NULL && host_cgroups(a->host) ? "yes" : "no",
+		 a->host != NULL && host_seccomp(a->host) ? "yes" : "no");
 	if (a->conf.ready_fd != -1) {
 		(void)!write(a->conf.ready_fd, "", 1);
 		fd_close(&a->conf.ready_fd);

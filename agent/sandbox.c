@@ -185,6 +185,7 @@ sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 	};
 	int r;
 
+	sb->confine.no_userns = m->no_userns;
 	if (m->cgroup != NULL &&
 	    (r = cgroup_make(m->cgroup, sb->id, spec->max_mem_mb << 20,
 			     spec->max_procs, &sb->confine.cgroup, why)) != 0)

@@ -56,8 +56,8 @@ struct sandbox {
 	struct ns *ns; /* NULL: none of its own */
 	struct run_set runs;
 	struct repl_set *repls; /* NULL: none yet */
-	unsigned busy;     /* requests and tunnels in progress */
-	unsigned removals; /* of directories, under way */
+	unsigned busy;          /* requests and tunnels in progress */
+	unsigned removals;      /* of directories, under way */
 	struct work_lane files;
 	struct work_job removal; /* of its home */
 	uint64_t max_file;       /* bytes; 0: no bound */
@@ -80,6 +80,7 @@ struct sandbox_means {
 	const struct landlock *landlock; /* NULL: none */
 	struct borrow *borrow;           /* NULL: no namespaces */
 	struct cgroup *cgroup;           /* NULL: no control groups */
+	bool no_userns;                  /* see seccomp.h */
 	void (*died)(void *sb);          /* all its processes are gone */
 };
 

@@ -19,6 +19,7 @@
 #include "agent/borrow.h"
 #include "agent/landlock.h"
 #include "agent/ns.h"
+#include "agent/seccomp.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -125,6 +126,8 @@ child_confine(struct spawn_job *a, const struct spawn_confine *c)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		child_fail(a, "no_new_privs");
+	if (c->no_userns && seccomp_no_userns() != 0)
+		child_fail(a, "seccomp");
 	if (c->ruleset != -1 && landlock_enforce(c->ruleset) != 0)
 		child_fail(a, "landlock");
 }

@@ -7,6 +7,7 @@
 #ifndef SBX_AGENT_SPAWN_H
 #define SBX_AGENT_SPAWN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -25,6 +26,7 @@ struct spawn_confine {
 	const struct ns *ns; /* NULL: those of the agent */
 	const char *home;    /* where cwd starts in ns */
 	int ruleset;         /* Landlock; -1: none */
+	bool no_userns;      /* seccomp_no_userns() */
 	int cgroup;          /* its directory; -1: that of the agent */
 	struct {
 		int resource;

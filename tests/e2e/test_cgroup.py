@@ -12,6 +12,7 @@ import pytest
 from agent_support import NO_NAMESPACES, Agent, processes_of
 from support import paths
 from support.wait import until
+from test_isolation import CALLS, CLOSED
 
 pytestmark = pytest.mark.root
 
@@ -67,9 +68,9 @@ def test_life(tmp, group, prefix):
         # From inside, of another sandbox, of a fork.
         assert f"/sbx-{one.id}\n" in one.exec("cat /proc/self/cgroup").out
         two.start("sleep 1000 & (setsid sleep 1001 &) ; wait")
-        until(lambda: len(processes_of(two.uid)) == 3, "they run")
-        assert members(group / f"sbx-{two.id}") == sorted(
-            processes_of(two.uid))
+        until(lambda: len(processes_of(two.uid)) == 3 and
+              members(group / f"sbx-{two.id}") == sorted(
+                  processes_of(two.uid)), "they run, in their group")
         status, got = one.call("POST", "exec", {"cmd": ["nothing"]})
         assert status == 400 and "No such file" in got["error"]
         # Its own group is not its to change.
@@ -81,6 +82,12 @@ def test_life(tmp, group, prefix):
         assert two.delete()[0] == 200
         assert groups(group) == [f"sbx-{one.id}"]
         assert processes_of(two.uid) == []
+
+
+def test_system_calls(tmp, group):
+    """The agent needs clone3 then; its commands still have none."""
+    with Agent(tmp, SBX_CGROUP=group) as a:
+        assert a.create().exec([PYTHON, "-c", CALLS]).out == CLOSED
 
 
 def test_leftover(tmp, group):

@@ -34,7 +34,7 @@ def test_full(tmp):
     assert (status, got["host_mode"], got["why"]) == (0, "full", None)
     assert {"kernel", "root", "capabilities", "landlock", "users",
             "namespaces", "cgroup",
-            "homes"} <= set(by_name)
+            "seccomp", "homes"} <= set(by_name)
     for line, c in zip(out.splitlines(), got["checks"]):
         assert line.split()[:2] == [c["state"], c["name"]]
     assert by_name["root"]["state"] == "yes"

@@ -297,6 +297,95 @@ def test_memory_bomb(agent, pair):
     sb.delete()
 
 
+# --- system calls -----------------------------------------------------------
+
+CALLS = """
+import ctypes, errno, platform, socket
+c = ctypes.CDLL(None, use_errno=True)
+x86 = platform.machine() == "x86_64"
+def call(*args):
+    r = c.syscall(*args)
+    return "open" if r != -1 else errno.errorcode[ctypes.get_errno()]
+print("io_uring", call(425, 1, None))
+print("keyctl", call(250 if x86 else 219, 0, -4, 1))
+print("unshare", call(272 if x86 else 97, 0x10000000))
+print("clone", call(56 if x86 else 220, 0x10000011, 0, 0, 0, 0))
+print("clone3", call(435, None, 0))
+print("syslog", call(103 if x86 else 116, 10, None, 0))
+for name in ("AF_VSOCK", "AF_ALG", "AF_PACKET"):
+    try:
+        socket.socket(getattr(socket, name), socket.SOCK_DGRAM)
+        print(name, "open")
+    except OSError as e:
+        print(name, errno.errorcode[e.errno])
+"""
+CLOSED = """\
+io_uring ENOSYS
+keyctl ENOSYS
+unshare EPERM
+clone EPERM
+clone3 ENOSYS
+syslog EPERM
+AF_VSOCK EAFNOSUPPORT
+AF_ALG EAFNOSUPPORT
+AF_PACKET EAFNOSUPPORT
+"""
+
+
+def test_system_calls(agent, pair):
+    assert agent.get("/health")[1]["seccomp"] is True
+    assert python(pair[0], CALLS).out == CLOSED
+
+
+PROGRAMS = {
+    "threads": [PYTHON, "-c", """
+import concurrent.futures as f, multiprocessing as m, socket, subprocess
+with f.ThreadPoolExecutor(8) as p:
+    assert sum(p.map(abs, range(100))) == 4950
+with m.Pool(2) as p:
+    assert p.map(abs, [-1, 2]) == [1, 2]
+assert subprocess.check_output(["echo", "x"]) == b"x\\n"
+socket.socketpair()
+socket.getaddrinfo("127.0.0.1", 80)
+socket.if_nameindex()
+print("fine")
+"""],
+    "gcc": """cat > t.c <<'EOF'
+#include <pthread.h>
+#include <stdio.h>
+static void *f(void *a) { return a; }
+int main(void)
+{
+	pthread_t t;
+	if (pthread_create(&t, 0, f, 0) || pthread_join(t, 0))
+		return 1;
+	puts("fine");
+}
+EOF
+gcc -O2 -o t t.c -lpthread && ./t""",
+    "git": """git init -q r && cd r && git config user.email a@b && \
+git config user.name n && echo x > f && git add f && \
+git commit -qm one && git gc -q && git clone -q . ../c && \
+test "$(cat ../c/f)" = x && echo fine""",
+    "perl": "perl -MIO::Socket -e 'fork or exit; wait; print qq(fine\\n)'",
+    "shell": "(echo a; echo b) | sort -r | tee f | wc -l >n && "
+             "tar cf - f | gzip | gunzip | tar tf - && echo fine",
+    "node": "node -e 'require(\"fs\").readFile(\"/etc/passwd\", e => "
+            "console.log(e || \"fine\"))'",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ordinary_programs(pair, name):
+    """The filter, the limits and the namespaces are in nobody's way."""
+    program = {"threads": "python3", "shell": "tar"}.get(name, name)
+    if not any(os.path.exists(f"{d}/{program}") for d in
+               ("/usr/bin", "/usr/local/bin")):
+        pytest.skip(f"no {program} here")
+    got = pair[0].exec(PROGRAMS[name])
+    assert got.out.endswith("fine\n"), got.err
+
+
 # --- with less --------------------------------------------------------------
 
 def test_without_namespaces(tmp, homes):

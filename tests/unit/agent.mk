@@ -82,3 +82,10 @@ tests_unit_test_nemo_SOURCES = tests/unit/test_nemo.c
 tests_unit_test_nemo_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_nemo_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_seccomp
+TESTS += tests/unit/test_seccomp
+tests_unit_test_seccomp_SOURCES = tests/unit/test_seccomp.c
+tests_unit_test_seccomp_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_seccomp_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
