@@ -550,7 +550,7 @@ exchange_gone(struct worker *w, struct strv id, uint64_t generation)
 
 	if (s != NULL && s->http != NULL)
 		forget_agent(w, s);
-	hold_wake(worker_parts(w)->path, id);
+	hold_gone(worker_parts(w)->path, id, generation);
 
 	n = snprintf(key, sizeof(key), "%.*s/%" PRIu64 "/", STRV_ARG(id),
 		     generation);

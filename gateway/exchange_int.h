@@ -119,6 +119,8 @@ void exchange_again(struct exchange *ex);
  * for so long, at most, as configuration says. */
 void hold_start(struct exchange *ex);
 void hold_stop(struct exchange *ex);
+/* That sandbox or job has ended: who waits for it or for its port is told. */
+void hold_gone(struct path *p, struct strv id, uint64_t generation);
 /* That job's row has changed. */
 void hold_wake(struct path *p, struct strv id);
 

@@ -3,7 +3,8 @@
  * Requests to a job that is still starting wait here, authorised and with
  * nothing of their body read, until the table says where it is or that it has
  * ended. They are decided anew then: a credential may have been taken back
- * meanwhile.
+ * meanwhile. What waits for a connection has no more to wait for when its
+ * sandbox is gone.
  */
 #include "config.h"
 
@@ -43,6 +44,33 @@ hold_stop(struct exchange *ex)
 		ex->next_held->prev_held = ex->prev_held;
 	ex->prev_held = NULL;
 	timer_clear(&ex->hold);
+}
+
+struct gone {
+	struct strv id;
+	uint64_t generation;
+};
+
+static void
+give_up(struct httpd_conn *c, void *arg)
+{
+	struct conn_state *cs = httpd_conn_scratch(c);
+	struct exchange *ex = cs->ex;
+	const struct gone *g = arg;
+
+	if (ex != NULL && ex->state == EX_CONNECT && ex->sb != NULL &&
+	    ex->sb->generation == g->generation &&
+	    strv_eq(strv_of(ex->sb->id), g->id))
+		exchange_fail(ex, GE_SANDBOX_STOPPED, ex->sb->gone_reason);
+}
+
+void
+hold_gone(struct path *p, struct strv id, uint64_t generation)
+{
+	struct gone g = {id, generation};
+
+	hold_wake(p, id);
+	httpd_each(p->s, give_up, &g);
 }
 
 void

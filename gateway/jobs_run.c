@@ -292,7 +292,9 @@ jobs_run_stop(struct live *l, struct strv by, uint64_t grace_ms)
 {
 	char *text = xasprintf("canceled by %.*s", STRV_ARG(by));
 
-	(void)jobs_step(l, JOB_EV_STOP, job_now_ms(), NULL, text);
+	/* Nobody new comes in while it ends. */
+	if (jobs_step(l, JOB_EV_STOP, job_now_ms(), NULL, text))
+		say_gone(l->js, &l->job);
 	free(text);
 	/* Again with less grace is fine, and does no harm after the end. */
 	if (l->launch != NULL)

@@ -306,10 +306,13 @@ void
 owner_job(struct owner *o, const char *id, uint64_t generation,
 	  const char *http, const char *control, const char *ns)
 {
+	const struct route_sandbox *s = route_lookup(o->table, strv_of(id));
 	struct strbuf b = {0};
 
 	if (is_taken(o, id))
 		return;
+	if (s != NULL && s->gone && s->generation == generation)
+		return; /* it cannot come back */
 	strbuf_addf(&b, "job %s %llu %s %s %s", id,
 		    (unsigned long long)generation, or_dash(ns), or_dash(http),
 		    or_dash(control));

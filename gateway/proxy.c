@@ -269,6 +269,8 @@ upstream_failed(struct httpc *c, int err, bool begun, const char *what,
 		worker_stats(ex->path->w)->upstream_failed++;
 		ex->state = EX_DONE;
 		httpd_abort(ex->rq);
+	} else if (ex->sb != NULL && ex->sb->gone) {
+		exchange_fail(ex, GE_SANDBOX_STOPPED, ex->sb->gone_reason);
 	} else if (err == E_TIMEOUT) {
 		exchange_fail(ex, GE_RESPONSE_TIMEOUT, NULL);
 	} else if (err == E_PROTO || err == E_LIMIT) {

@@ -434,6 +434,7 @@ stopping(void **state)
 	assert_int_equal(stop(&j, "ann", 0), 0);
 	assert_int_equal(fj->grace, 0);
 	expect_state(&j, JOB_TERMINATING, "canceled by ann");
+	expect_told("-canceled by ann ");
 	started(fj, "");
 	ready(fj);
 	expect_told("");

@@ -296,6 +296,8 @@ jobs(void **state)
 	assert_string_equal(job(f)->ns, "ann");
 	before = f->messages;
 	owner_job_gone(f->owner, JOB, 1, "ann", "again");
+	owner_job(f->owner, JOB, 1, "unix:/j/agent.sock", "/j/control.sock",
+		  "ann");
 	assert_int_equal(f->messages, before);
 }
 
