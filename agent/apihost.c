@@ -14,6 +14,7 @@
 #define APIHOST_COUNT_MAX 1024
 #define APIHOST_PROCS_MAX 65536
 #define APIHOST_MEM_MAX   (16U << 20) /* MiB */
+#define APIHOST_DISK_MAX  (16U << 20) /* MiB */
 #define APIHOST_FILE_MAX  (1U << 30)  /* MiB */
 
 /* --- create ------------------------------------------------------------ */
@@ -53,6 +54,34 @@ apihost_number(const struct json *root, const char *key, uint64_t min,
 }
 
 static int
+apihost_net(const struct json *root, enum sandbox_net *out, char **why)
+{
+	static const struct {
+		const char *word;
+		enum sandbox_net net;
+	} words[] = {
+	    {"none", SANDBOX_NET_NONE},
+	    {"outbound", SANDBOX_NET_OUTBOUND},
+	    {"host", SANDBOX_NET_HOST},
+	};
+	const struct json *v = json_get(root, "network");
+	const char *word = NULL;
+
+	if (v == NULL || json_type(v) == JSON_NULL)
+		return 0;
+	if (json_type(v) == JSON_STRING)
+		word = json_string(v);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		if (word != NULL && strcmp(word, words[i].word) == 0) {
+			*out = words[i].net;
+			return 0;
+		}
+	}
+	*why = xstrdup("network: \"none\", \"outbound\" or \"host\" is wanted");
+	return E_INVALID;
+}
+
+static int
 apihost_spec(const struct json *root, struct sandbox_spec *s, uint64_t *count,
 	     char **why)
 {
@@ -70,6 +99,9 @@ apihost_spec(const struct json *root, struct sandbox_spec *s, uint64_t *count,
 				&s->max_mem_mb, why)) != 0 ||
 	    (r = apihost_number(root, "max_file_mb", 0, APIHOST_FILE_MAX,
 				&s->max_file_mb, why)) != 0 ||
+	    (r = apihost_number(root, "disk_mb", 1, APIHOST_DISK_MAX,
+				&s->disk_mb, why)) != 0 ||
+	    (r = apihost_net(root, &s->net, why)) != 0 ||
 	    (r = apihost_number(root, "idle_timeout_secs", 0, 1U << 30, &idle,
 				why)) != 0)
 		return r;
@@ -99,6 +131,9 @@ apihost_make(struct call *c, const struct sandbox_spec *spec, uint64_t count)
 		    (unsigned long long)(count - n));
 	if (r == 0 || r == E_FULL || n > 0) {
 		api_answer(c, 200, &b);
+	} else if (r == E_UNSUPPORTED) {
+		strbuf_clear(&b);
+		api_error(c->rq, 400, "unsupported", "%s", why);
 	} else {
 		strbuf_clear(&b);
 		api_error(c->rq, 500, "internal", "%s", why);

@@ -120,6 +120,9 @@ jobsock_free(struct jobsock *s)
 	free(s);
 }
 
+static void vsay(struct jobsock_conn *c, const char *fmt, va_list ap)
+    SBX_PRINTF(2, 0);
+
 static void
 vsay(struct jobsock_conn *c, const char *fmt, va_list ap)
 {

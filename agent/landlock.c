@@ -206,15 +206,19 @@ landlock_fill(const struct landlock *ll, int home_fd, int ruleset)
 }
 
 int
-landlock_ruleset(const struct landlock *ll, int home_fd, int *ruleset)
+landlock_ruleset(const struct landlock *ll, int home_fd, bool bind,
+		 int *ruleset)
 {
+	struct ruleset_attr handled = ll->handled;
 	int fd, r;
 
 	if (ll->abi == 0)
 		return E_UNSUPPORTED;
+	if (bind)
+		handled.net = 0;
 	/* The kernel makes it close-on-exec. */
-	fd = (int)syscall(SYS_landlock_create_ruleset, &ll->handled,
-			  ll->attr_size, 0);
+	fd = (int)syscall(SYS_landlock_create_ruleset, &handled, ll->attr_size,
+			  0);
 	if (fd == -1)
 		return E_SYS;
 	if ((r = landlock_fill(ll, home_fd, fd)) != 0) {

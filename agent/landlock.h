@@ -13,6 +13,8 @@
 
 struct landlock;
 
+#define LANDLOCK_ABI_BIND 4 /* the first that knows of TCP ports */
+
 /* The kernel's Landlock ABI; 0: it has none. */
 int landlock_abi(void);
 
@@ -26,10 +28,10 @@ int landlock_effective_abi(const struct landlock *ll);
 /*
  * A ruleset for one sandbox: everything beneath home_fd; read and execute in
  * the system directories; read in /proc and /sys; the harmless device nodes;
- * no binding of TCP ports (ABI 4), no abstract sockets from outside (ABI 6).
- * The descriptor is the caller's.
+ * no binding of TCP ports (ABI 4) unless bind is true, no abstract sockets from
+ * outside (ABI 6). The descriptor is the caller's.
  */
-int landlock_ruleset(const struct landlock *ll, int home_fd,
+int landlock_ruleset(const struct landlock *ll, int home_fd, bool bind,
 		     int *ruleset) SBX_MUST_CHECK;
 
 /* Allows that directory too, with all that is beneath it: everything, or only

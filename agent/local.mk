@@ -52,6 +52,8 @@ libagent_a_SOURCES = \
 	agent/files_int.h \
 	agent/frames.c \
 	agent/frames.h \
+	agent/homefs.c \
+	agent/homefs.h \
 	agent/host.c \
 	agent/host.h \
 	agent/hostcheck.c \

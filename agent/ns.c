@@ -34,6 +34,7 @@
 #include <event2/event.h>
 
 #include "agent/borrow.h"
+#include "agent/homefs.h"
 #include "agent/landlock.h"
 #include "base/err.h"
 #include "base/fdio.h"
@@ -158,6 +159,25 @@ one_allow(struct ns_job *j, const char *dir, bool all)
 	(void)close(fd);
 }
 
+/* The homes of others are not even there to be asked for: not each kernel lets
+ * Landlock judge who connects to a socket in them. */
+BORROW_CHILD static void
+one_home(struct ns_job *j)
+{
+	const struct ns_spec *s = j->spec;
+	int fs = s->home_fs;
+
+	if (s->home == NULL)
+		return;
+	if (fs == -1 && (fs = homefs_clone(s->home)) == -1)
+		one_fail(j, "home");
+	if (mount("homes", s->homes, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		  "mode=0711,size=4k,nr_inodes=4") != 0)
+		one_fail(j, "homes");
+	if (mkdir(s->home, 0700) != 0 || homefs_put(fs, s->home) != 0)
+		one_fail(j, "home");
+}
+
 BORROW_CHILD static void
 one_tmp(struct ns_job *j, const char *dir)
 {
@@ -179,6 +199,7 @@ one_mounts(struct ns_job *j)
 		  NULL) != 0)
 		one_fail(j, "/proc");
 	one_allow(j, "/proc", false);
+	one_home(j);
 	if (access("/dev/shm", F_OK) == 0 &&
 	    !ns_hides(j->spec->homes, "/dev/shm")) {
 		if (mount("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV,
@@ -387,7 +408,8 @@ ns_visit(struct borrow *b, const struct ns *n, char **why)
 int
 ns_try(char **why)
 {
-	const struct ns_spec spec = {.homes = "/", .ruleset = -1};
+	const struct ns_spec spec = {
+	    .homes = "/", .ruleset = -1, .home_fs = -1};
 	struct borrow *b = borrow_new();
 	struct ns n = {.fd = -1};
 	int r = ns_start(b, &spec, &n, why);

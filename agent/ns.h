@@ -25,6 +25,7 @@ struct ns_spec {
 	const struct landlock *ll;
 	int ruleset;        /* told of the new mounts; -1: none */
 	uint64_t shm_bytes; /* what fits into /dev/shm */
+	int home_fs;        /* what is to be there (homefs.h); -1: as it is */
 	bool network;       /* one of its own, with nothing but loopback */
 	void (*ended)(void *arg); /* process 1 and all others are gone */
 	void *arg;
@@ -32,8 +33,8 @@ struct ns_spec {
 
 /* E_UNSUPPORTED with *why (malloc'ed, e.g. "clone: Operation not permitted")
  * when the machine does not permit it. In there /proc shows the sandbox's own
- * processes, /dev/shm is its own, and /tmp and /var/tmp are its .tmp (except
- * where homes are beneath them). */
+ * processes, homes holds only its own, /dev/shm is its own, and /tmp and
+ * /var/tmp are its .tmp (except where homes are beneath them). */
 int ns_new(struct loop *l, struct borrow *b, const struct ns_spec *spec,
 	   struct ns **out, char **why) SBX_MUST_CHECK;
 /* Kills everything in it. `ended` is called when that is done. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/cgroup.h"
+#include "agent/homefs.h"
 #include "agent/landlock.h"
 #include "agent/ns.h"
 #include "agent/repl.h"
@@ -46,7 +47,7 @@ sandbox_dir(int fd, const char *name, uid_t uid)
 /* The home becomes the sandbox's last, so that nobody else is ever at work in
  * it while root is. */
 static int
-sandbox_make_home(struct sandbox *sb, int homes_fd)
+sandbox_make_home(struct sandbox *sb, int homes_fd, uint64_t disk_mb)
 {
 	static const char *const dirs[] = {".tmp", ".sbx", SANDBOX_PROXY_DIR};
 
@@ -56,6 +57,12 @@ sandbox_make_home(struct sandbox *sb, int homes_fd)
 			     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (sb->home_fd == -1)
 		return E_SYS;
+	if (disk_mb != 0) {
+		fd_close(&sb->home_fd);
+		if (homefs_new(disk_mb << 20, &sb->home_fd) != 0)
+			return E_SYS;
+		sb->in_memory = true;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
 		if (sandbox_dir(sb->home_fd, dirs[i], sb->uid) != 0)
 			return E_SYS;
@@ -140,6 +147,13 @@ sandbox_limit(struct spawn_confine *c, int resource, uint64_t soft,
 	c->nlimits++;
 }
 
+/* On a loopback of its own, whatever it likes. */
+static bool
+sandbox_may_bind(const struct sandbox_spec *spec)
+{
+	return spec->net == SANDBOX_NET_NONE || spec->net == SANDBOX_NET_HOST;
+}
+
 /* Memory is limited through RLIMIT_DATA, which counts what a process can write
  * to. RLIMIT_AS would also count reservations, and runtimes that reserve tens
  * of gigabytes (Node, Go, Java) would not start. */
@@ -167,7 +181,8 @@ sandbox_confine(struct sandbox *sb, const struct landlock *ll,
 			      spec->max_file_mb << 20);
 	if (ll == NULL || landlock_effective_abi(ll) == 0)
 		return 0;
-	return landlock_ruleset(ll, sb->home_fd, &c->ruleset);
+	return landlock_ruleset(ll, sb->home_fd, sandbox_may_bind(spec),
+				&c->ruleset);
 }
 
 static int
@@ -179,6 +194,8 @@ sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 	    .homes = m->homes,
 	    .ll = m->landlock,
 	    .ruleset = sb->confine.ruleset,
+	    .home_fs = sb->in_memory ? sb->home_fd : -1,
+	    .network = spec->net == SANDBOX_NET_NONE,
 	    .shm_bytes = spec->max_mem_mb << 19, /* half of it */
 	    .ended = m->died,
 	    .arg = sb,
@@ -199,6 +216,27 @@ sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 	return 0;
 }
 
+/* Can this machine do what is asked for? */
+static int
+sandbox_possible(const struct sandbox_means *m, const struct sandbox_spec *spec,
+		 char **why)
+{
+	if (spec->disk_mb != 0 && m->borrow == NULL)
+		*why = xstrdup("disk_mb: needs namespaces, which this machine "
+			       "does not permit; max_file_mb bounds each file");
+	else if (spec->net == SANDBOX_NET_NONE && m->borrow == NULL)
+		*why = xstrdup("network: \"none\" needs namespaces, which this "
+			       "machine does not permit");
+	else if (spec->net == SANDBOX_NET_OUTBOUND &&
+		 (m->landlock == NULL ||
+		  landlock_effective_abi(m->landlock) < LANDLOCK_ABI_BIND))
+		*why = xstrdup("network: \"outbound\" needs Landlock ABI 4, "
+			       "which this kernel lacks");
+	else
+		return 0;
+	return E_UNSUPPORTED;
+}
+
 int
 sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 	     const struct sandbox_spec *spec, char **why)
@@ -206,7 +244,9 @@ sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 	char *detail = NULL;
 	int r;
 
-	if ((r = sandbox_make_home(sb, m->homes_fd)) != 0) {
+	if ((r = sandbox_possible(m, spec, why)) != 0)
+		return r;
+	if ((r = sandbox_make_home(sb, m->homes_fd, spec->disk_mb)) != 0) {
 		*why = xasprintf("cannot make a home: %s", strerror(errno));
 		return r;
 	}
@@ -217,7 +257,7 @@ sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 	if ((r = sandbox_enclose(sb, m, spec, &detail)) != 0) {
 		*why = xasprintf("cannot be enclosed: %s", detail);
 		free(detail);
-		return r;
+		return E_SYS;
 	}
 	sb->runs.place.confine = &sb->confine;
 	sb->runs.place.home_fd = sb->home_fd;

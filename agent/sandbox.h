@@ -29,13 +29,22 @@ struct repl_set;
 #define SANDBOX_TOKEN_HEX 64 /* 256 bits */
 #define SANDBOX_NO_UID    ((uid_t)-1)
 
+enum sandbox_net {
+	SANDBOX_NET_DEFAULT,  /* outbound where Landlock knows of ports */
+	SANDBOX_NET_NONE,     /* loopback of its own */
+	SANDBOX_NET_OUTBOUND, /* the machine's, without listening on TCP */
+	SANDBOX_NET_HOST,     /* the machine's */
+};
+
 /* What is asked for at its creation. */
 struct sandbox_spec {
 	char **env; /* "NAME=value", NULL ends; may be NULL */
 	uint64_t max_procs;
 	uint64_t max_mem_mb;
 	uint64_t max_file_mb; /* 0: no bound */
-	uint64_t idle_ms;     /* 0: never */
+	uint64_t disk_mb;     /* of a home in memory; 0: on disk, no bound */
+	enum sandbox_net net;
+	uint64_t idle_ms; /* 0: never */
 };
 
 enum sandbox_state { SANDBOX_LIVE, SANDBOX_DYING, SANDBOX_REMOVING };
@@ -53,7 +62,8 @@ struct sandbox {
 	int home_fd;         /* O_PATH; -1 */
 	char *proxy_dir;     /* dedicated mode: of socket files; NULL: none */
 	struct spawn_confine confine;
-	struct ns *ns; /* NULL: none of its own */
+	bool in_memory; /* the home, which is mounted in ns only */
+	struct ns *ns;  /* NULL: none of its own */
 	struct run_set runs;
 	struct repl_set *repls; /* NULL: none yet */
 	unsigned busy;          /* requests and tunnels in progress */
@@ -85,7 +95,7 @@ struct sandbox_means {
 };
 
 /* Makes the home (as uid's) and all that commands need. The rest of sb is set:
- * id, uid, home. */
+ * id, uid, home. E_UNSUPPORTED: this machine cannot do what is asked for. */
 int sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 		 const struct sandbox_spec *spec, char **why) SBX_MUST_CHECK;
 /* Closes and frees what it holds; the struct itself goes when nobody is in it

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import tempfile
 
 import pytest
@@ -174,7 +175,7 @@ def test_other_homes(pair):
     victim.exec("umask 0; chmod 777 $HOME; echo secret > f; "
                 "(exec 7<f; exec sleep 5004) >/dev/null 2>&1 &")
     got = other.exec(f"""
-        cat {victim.home}/f; ls {victim.home}
+        cat {victim.home}/f; ls {victim.home}; cd {victim.home} && pwd
         ln {victim.home}/f mine; cp -r {victim.home} copy; cat mine copy/f
         cat /proc/[0-9]*/fd/7 /proc/[0-9]*/cwd/f /proc/[0-9]*/root{victim.home}/f
         mv {victim.home} gone; rm -rf {victim.home}; echo x >{victim.home}/g
@@ -258,12 +259,14 @@ except OSError as e:
 
 
 def test_named_sockets(pair):
+    """Not even in a home that its owner opened to everybody."""
     victim, other = pair
     victim.start([PYTHON, "-c", """
 import os, socket, time
 os.umask(0)
 os.chmod(os.environ["HOME"], 0o777)
-for d in (os.environ["SBX_PROXY_DIR"] + "/80.sock", "/tmp/s", "/dev/shm/s"):
+for d in (os.environ["SBX_PROXY_DIR"] + "/80.sock", "/tmp/s", "/dev/shm/s",
+          os.environ["HOME"] + "/s"):
     s = socket.socket(socket.AF_UNIX)
     s.bind(d)
     s.listen()
@@ -274,7 +277,8 @@ time.sleep(1000)
     until(lambda: victim.exec("test -e up").code == 0, "it listens")
     got = python(other, f"""
 import socket
-for d in ("{victim.home}/.sbx/proxy/80.sock", "/tmp/s", "/dev/shm/s"):
+for d in ("{victim.home}/.sbx/proxy/80.sock", "/tmp/s", "/dev/shm/s",
+          "{victim.home}/s"):
     s = socket.socket(socket.AF_UNIX)
     try:
         s.connect(d)
@@ -283,6 +287,119 @@ for d in ("{victim.home}/.sbx/proxy/80.sock", "/tmp/s", "/dev/shm/s"):
         pass
 """)
     assert (got.out, got.code) == ("", 0), got.err
+
+
+# --- network ----------------------------------------------------------------
+
+NET = """
+import os, socket, sys
+with open("/proc/net/dev") as f:
+    print(sorted(l.split(":")[0].strip() for l in f if ":" in l))
+s = socket.socket()
+try:
+    s.bind(("127.0.0.1", 0))
+    s.listen()
+    c = socket.create_connection(s.getsockname(), 5)
+    c.sendall(b"x")
+    print("bound", s.accept()[0].recv(1))
+except OSError as e:
+    print("bound", e.errno)
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)
+    print("out")
+except OSError as e:
+    print("out", e.errno)
+try:
+    u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    u.connect(("192.0.2.1", 53))
+    print("udp")
+except OSError as e:
+    print("udp", e.errno)
+"""
+
+
+@pytest.fixture
+def listener():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        yield s.getsockname()[1]
+
+
+def test_network_none(agent, listener):
+    """A loopback of its own, and nothing else; the proxy still gets in."""
+    sb = agent.create(network="none")
+    got = sb.exec([PYTHON, "-c", NET, str(listener)])
+    assert got.out == ("['lo']\nbound b'x'\n"
+                       "out 111\nudp 101\n"), got.out + got.err
+    sb.start([PYTHON, "-c", """
+import os, socket
+s = socket.socket(socket.AF_UNIX)
+s.bind(os.environ["SBX_PROXY_DIR"] + "/8000.sock")
+s.listen()
+while True:
+    c = s.accept()[0]
+    c.recv(65536)
+    c.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nhi")
+    c.close()
+"""])
+    until(lambda: sb.call("GET", "proxy/8000/")[1] == b"hi", "it answers")
+    sb.delete()
+
+
+@pytest.mark.parametrize("spec", [{}, {"network": "outbound"}])
+def test_network_outbound(agent, listener, spec):
+    sb = agent.create(**spec)
+    got = sb.exec([PYTHON, "-c", NET, str(listener)]).out.splitlines()
+    assert got[1:3] == ["bound 13", "out"]
+    sb.delete()
+
+
+def test_network_host(agent, listener):
+    sb = agent.create(network="host")
+    got = sb.exec([PYTHON, "-c", NET, str(listener)]).out.splitlines()
+    assert got[1:3] == ["bound b'x'", "out"]
+    sb.delete()
+
+
+# --- disk -------------------------------------------------------------------
+
+def test_disk_mb(agent):
+    """A home of that size, by command and by API; nothing of it is left."""
+    sb = agent.create(disk_mb=8)
+    got = sb.exec("head -c 20000000 /dev/zero > big; stat -c %s big; pwd; "
+                  "stat -f -c %T .")
+    assert "No space" in got.err
+    size, where, kind = got.out.split()
+    assert 7 << 20 < int(size) <= 8 << 20
+    assert (where, kind) == (sb.home, "tmpfs")
+    status, got = sb.call("PUT", "files/write?path=f", b"x" * 100_000)
+    assert status >= 400 and "space" in got["error"].lower(), got
+    assert sb.exec("rm big; ls -A").out == ".sbx\n.tmp\n"
+    assert sb.call("PUT", "files/write?path=f", b"from outside")[0] == 200
+    assert sb.exec("cat f; echo from inside > $HOME/g; echo t > /tmp/t").out \
+        == "from outside"
+    assert sb.call("GET", "files/read?path=g")[1] == b"from inside\n"
+    assert sb.call("GET", "files/read?path=.tmp/t")[1] == b"t\n"
+    # Many small files have an end too.
+    got = python(sb, "import os\nos.mkdir('d')\nn = 0\ntry:\n"
+                 "    while True:\n        open(f'd/{n}', 'w').close()\n"
+                 "        n += 1\nexcept OSError:\n    print(n)")
+    assert 500 < int(got.out) <= 2048
+    assert sb.delete()[0] == 200
+    assert not os.path.exists(sb.home)
+
+
+@pytest.mark.parametrize("body,why", [
+    ({"network": "some"}, "network"),
+    ({"network": 1}, "network"),
+    ({"disk_mb": 0}, "disk_mb"),
+    ({"disk_mb": "8"}, "disk_mb"),
+])
+def test_bad_wishes(agent, body, why):
+    status, got = agent.post("/v1/sandboxes", body)
+    assert (status, got["code"]) == (400, "bad_request")
+    assert got["error"].startswith(why)
 
 
 # --- memory -----------------------------------------------------------------
@@ -394,6 +511,11 @@ def test_without_namespaces(tmp, homes):
         health = a.get("/health")[1]
         assert (health["isolation"], health["namespaces"]) == ("full", False)
         assert "host.namespaces" in a.log.read_text()
+        for body in {"network": "none"}, {"disk_mb": 8}:
+            status, got = a.post("/v1/sandboxes", body)
+            assert (status, got["code"]) == (400, "unsupported")
+            assert got["error"].startswith(list(body)[0])
+        assert os.listdir(homes / "n") == []
         victim, other = a.create(), a.create()
         p = victim.start("umask 0; echo secret > f; exec sleep 5005")
         until(lambda: victim.exec("cat f").out == "secret\n", "it runs")

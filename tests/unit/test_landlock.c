@@ -111,7 +111,7 @@ confined(struct landlock *ll, int abi)
 	int fd = open(home, O_PATH | O_CLOEXEC), ruleset = -1, status;
 	pid_t pid;
 
-	assert_int_equal(landlock_ruleset(ll, fd, &ruleset), 0);
+	assert_int_equal(landlock_ruleset(ll, fd, false, &ruleset), 0);
 	assert_true(fcntl(ruleset, F_GETFD) & FD_CLOEXEC);
 	pid = fork();
 	if (pid == 0) {
@@ -160,7 +160,7 @@ test_none(void **state)
 	int fd = -1;
 
 	(void)state;
-	assert_int_equal(landlock_ruleset(ll, 0, &fd), E_UNSUPPORTED);
+	assert_int_equal(landlock_ruleset(ll, 0, false, &fd), E_UNSUPPORTED);
 	assert_int_equal(fd, -1);
 	landlock_free(ll);
 }
