@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 
 #include "agent/uidpool.h"
+#include "agent/baseenv.h"
+#include "agent/execreq.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/token.h"
@@ -270,6 +272,19 @@ agentconf_sockets(struct agentconf *c, char **why)
 	return 0;
 }
 
+static int
+agentconf_base_env(struct agentconf *c, char **why)
+{
+	const char *s = agentconf_env("SBX_BASE_ENV");
+	char *reason = NULL;
+
+	if (s == NULL || baseenv_parse(s, &c->base_env, &reason) == 0)
+		return 0;
+	*why = xasprintf("SBX_BASE_ENV: %s", reason);
+	free(reason);
+	return E_INVALID;
+}
+
 int
 agentconf_read(struct agentconf *c, char **why)
 {
@@ -286,6 +301,7 @@ agentconf_read(struct agentconf *c, char **why)
 	if ((r = agentconf_token(c, why)) != 0 ||
 	    (r = agentconf_listen(c, why)) != 0 ||
 	    (r = agentconf_isolation(c, why)) != 0 ||
+	    (r = agentconf_base_env(c, why)) != 0 ||
 	    (r = agentconf_sockets(c, why)) != 0 ||
 	    (r = agentconf_proxy_dir(c, why)) != 0 ||
 	    (r = agentconf_cgroup(c, why)) != 0 ||
@@ -317,5 +333,6 @@ agentconf_clear(struct agentconf *c)
 	free(c->cgroup);
 	free(c->control);
 	free(c->proxy_dir);
+	execreq_env_free(c->base_env);
 	memset(c, 0, sizeof(*c));
 }

@@ -32,6 +32,7 @@ struct agentconf {
 	bool has_nemo;      /* TB_EXEC_PORT, on TB_EXEC_BIND */
 	struct addr nemo;
 	char *proxy_dir; /* SBX_PROXY_DIR; NULL: none */
+	char **base_env; /* SBX_BASE_ENV: for baseenv_take(); NULL: none */
 };
 
 /* Reads the environment, and wipes the token from it: afterwards not even

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The base environment: variables that whoever holds the agent's token has
- * set for every command of every sandbox (PUT /v1/env), from then on. A
- * gateway tells so where its endpoints outside are to be found.
+ * set for every command of every sandbox (PUT /v1/env, or SBX_BASE_ENV at the
+ * start), from then on. A gateway tells so where its endpoints outside are to
+ * be found.
  */
 #ifndef SBX_AGENT_BASEENV_H
 #define SBX_AGENT_BASEENV_H
 
 #include <stdbool.h>
+
+#include "base/defs.h"
 
 #define BASEENV_MAX       256
 #define BASEENV_BYTES_MAX 65536
@@ -19,6 +22,13 @@ struct baseenv {
 	bool above;
 };
 
+struct json;
+
+/* Reads {"NAME":"value",…}: a list for baseenv_take(). E_INVALID with *why
+ * (malloc'ed). */
+int baseenv_read(const struct json *v, char ***out, char **why) SBX_MUST_CHECK;
+/* The same from its text. */
+int baseenv_parse(const char *text, char ***out, char **why) SBX_MUST_CHECK;
 /* Takes v. */
 void baseenv_take(struct baseenv *b, char **v);
 void baseenv_clear(struct baseenv *b);

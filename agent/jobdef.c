@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/jobout.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -30,7 +31,7 @@ static const struct key keys[] = {
     K(timeout_ms, KEY_U64),   K(memory, KEY_U64),    K(cpu_milli, KEY_U64),
     K(pids, KEY_U64),         K(log_max, KEY_U64),   K(uid, KEY_ID),
     K(uids, KEY_ID),          K(slice, KEY_ID),      K(slice_last, KEY_ID),
-    K(worker_uid, KEY_ID),
+    K(worker_uid, KEY_ID),    K(outside, KEY_LIST),
 };
 #undef K
 
@@ -158,6 +159,9 @@ wrong(const struct jobdef *s)
 	for (size_t i = 0; s->expose != NULL && s->expose[i] != NULL; i++)
 		if (*s->expose[i] != '/' || strstr(s->expose[i], "..") != NULL)
 			return "expose";
+	for (size_t i = 0; s->outside != NULL && s->outside[i] != NULL; i++)
+		if (i == JOBOUT_MAX || !jobout_entry_ok(s->outside[i]))
+			return "outside";
 	if (s->uids != 0 && (s->uid == 0 || s->uid + s->uids < s->uid))
 		return "uid";
 	return NULL;
@@ -224,6 +228,7 @@ jobdef_clear(struct jobdef *s)
 	free(s->image);
 	free(s->rootfs);
 	free_list(s->expose);
+	free_list(s->outside);
 	free(s->outbound);
 	memset(s, 0, sizeof(*s));
 }

@@ -23,6 +23,7 @@ struct jobdef {
 	char *image;      /* as the user named it; NULL: none */
 	char *rootfs;     /* NULL: the machine's own system */
 	char **expose;    /* more of that system to be seen, NULL-ended */
+	char **outside;   /* see jobout.h, NULL-ended; NULL: none */
 	bool best_effort; /* a host takes what isolation there is */
 	bool net_private;
 	char *outbound;      /* program that connects a private network; NULL */

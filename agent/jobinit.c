@@ -24,7 +24,9 @@
 
 #include "agent/jobkill.h"
 #include "agent/jobns.h"
+#include "agent/jobout.h"
 #include "agent/jobroot.h"
+#include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -52,6 +54,26 @@ say(const struct init *in, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	(void)send(in->o->channel, text, strlen(text), MSG_NOSIGNAL);
+}
+
+static int
+say_fd(const struct init *in, const char *text, int fd)
+{
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c = {.room = {0}};
+	struct iovec iov = {(void *)(uintptr_t)text, strlen(text)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &c,
+			   .msg_controllen = sizeof(c.room)};
+
+	c.h.cmsg_level = SOL_SOCKET;
+	c.h.cmsg_type = SCM_RIGHTS;
+	c.h.cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
+	return sendmsg(in->o->channel, &m, MSG_NOSIGNAL) == -1 ? E_SYS : 0;
 }
 
 /* Ends everything: as process 1 by ending, else one by one. */
@@ -97,6 +119,26 @@ lack(const struct init *in, const char *what)
 	say(in, "lack %s (%s)", what, strerror(errno));
 }
 
+/* Sockets on the job's loopback; who accepts there is the outer half. */
+static void
+make_outside(struct init *in)
+{
+	char **v = in->o->spec->outside;
+	char text[40];
+	int fd, r;
+
+	for (size_t i = 0; v != NULL && v[i] != NULL; i++) {
+		(void)snprintf(text, sizeof(text), "outside %zu", i);
+		if ((r = jobout_listen(v[i], &fd)) == 0) {
+			r = say_fd(in, text, fd);
+			fd_close(&fd);
+		}
+		if (r != 0)
+			say(in, "lack no endpoint at port %s (%s)", v[i],
+			    err_text(r));
+	}
+}
+
 /* Mounts and the network while we are still root of the machine, so that what
  * is built cannot be taken apart in there. */
 static void
@@ -108,10 +150,12 @@ make_outer(struct init *in)
 		lack(in, "no mount namespace");
 	if (!in->o->spec->net_private)
 		return;
-	if (jobns_net(in->o->userns) == 0)
-		in->new_net = true;
-	else
+	if (jobns_net(in->o->userns) != 0) {
 		lack(in, "no network namespace");
+		return;
+	}
+	in->new_net = true;
+	make_outside(in);
 }
 
 static void

@@ -6,7 +6,8 @@
  * gone; with it ends all that the job has started.
  *
  * They talk over a SEQPACKET pair. To the outer half: "lack TEXT" (any number),
- * "init PID" (process 1 is there, the builder ends), "net" (there is a private
+ * "outside N" with a listening socket (for
+ * that entry of the spec), "init PID" (process 1 is there, the builder ends), "net" (there is a private
  * network, to be connected) or "nonet", "started", and "exit CODE SIGNAL"; or
  * "failed TEXT". From it: "go" (build), "run" (the network is as good as it
  * gets), "term". Its end means: kill everything.

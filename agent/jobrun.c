@@ -31,6 +31,7 @@
 #include "agent/joblog.h"
 #include "agent/jobnet.h"
 #include "agent/jobns.h"
+#include "agent/jobout.h"
 #include "agent/jobroot.h"
 #include "agent/jobsock.h"
 #include "base/err.h"
@@ -65,6 +66,7 @@ struct jobrun {
 	struct loop *loop;
 	struct joblog *log;
 	struct jobsock *sock;
+	struct jobout *outside;
 	char *fs;
 	char *resolv;
 	pid_t builder, init, net; /* 0: not there (any more) */
@@ -371,6 +373,21 @@ has_init(struct jobrun *j, struct strv pid)
 	reap_cb(SIGCHLD, j); /* it may be dead already */
 }
 
+/* A socket in the job's network, for an endpoint on our side. */
+static void
+listens(struct jobrun *j, struct strv number, int fd)
+{
+	char **v = j->spec->outside;
+	uint64_t n = 0, at;
+
+	while (v != NULL && v[n] != NULL)
+		n++;
+	if (strv_parse_u64(number, UINT64_MAX, true, &at) != 0 || at >= n)
+		fd_close(&fd);
+	else
+		jobout_take_fd(j->outside, fd, v[at]);
+}
+
 static void
 channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 {
@@ -378,9 +395,15 @@ channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 	struct strv verb;
 
 	(void)sp;
-	fd_close(&fd);
-	if (!strv_cut(&msg, ' ', &verb))
+	if (!strv_cut(&msg, ' ', &verb)) {
+		fd_close(&fd);
 		return;
+	}
+	if (strv_eq(verb, STRV("outside")) && fd >= 0) {
+		listens(j, msg, fd);
+		return;
+	}
+	fd_close(&fd);
 	if (strv_eq(verb, STRV("lack"))) {
 		add_lack(j, "%.*s", STRV_ARG(msg));
 	} else if (strv_eq(verb, STRV("init"))) {
@@ -578,6 +601,7 @@ start_loop(struct jobrun *j)
 	static const struct jobsock_cbs cbs = {greet, order_cb};
 
 	j->loop = loop_new();
+	j->outside = jobout_new(j->loop);
 	loop_on_signal(j->loop, SIGCHLD, reap_cb, j);
 	loop_on_signal(j->loop, SIGTERM, term_cb, j);
 	loop_on_signal(j->loop, SIGINT, term_cb, j);
@@ -689,6 +713,7 @@ clear(struct jobrun *j)
 	timer_clear(&j->grace);
 	timer_clear(&j->drain);
 	timer_clear(&j->net_try);
+	jobout_free(j->outside);
 	loop_free(j->loop);
 	strbuf_clear(&j->lacks);
 	free(j->fs);

@@ -76,6 +76,8 @@ libagent_a_SOURCES = \
 	agent/jobns.h \
 	agent/jobroot.c \
 	agent/jobroot.h \
+	agent/jobout.c \
+	agent/jobout.h \
 	agent/jobrun.c \
 	agent/jobrun.h \
 	agent/jobsock.c \

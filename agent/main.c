@@ -400,6 +400,8 @@ main_start(struct agent *a)
 	if (a->root != NULL)
 		work_lane_init(&a->root->files, a->work, WORK_THREADS_MAX);
 	a->base.above = a->root != NULL;
+	baseenv_take(&a->base, a->conf.base_env);
+	a->conf.base_env = NULL;
 	if (a->root != NULL) {
 		a->root->runs.place.base = &a->base;
 		a->root->runs.place.resume_ms = a->conf.resume_ms;

@@ -195,6 +195,8 @@ static const struct conf_key keys[] = {
 	   "of the sandboxes of one job; best-effort takes what there is"),
 	LO(expose, CONF_LIST, NULL, 0, 0, NULL,
 	   "directory that jobs without an image see, read-only (repeatable)"),
+	LO(outside, CONF_LIST, NULL, 0, 0, NULL,
+	   "NAME URL: an endpoint on this machine that jobs may call (repeatable)"),
 	LO(uid_base, CONF_U64, "1879048192", 65536, 4294901760ULL, NULL,
 	   "first of the user and group ids that jobs run under"),
 	LO(uid_jobs, CONF_U64, "4096", 1, 32768, NULL,

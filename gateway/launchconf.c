@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "gateway/gwconf_sec.h"
+#include "net/addr.h"
 
 static char *
 dup_or_null(const char *s)
@@ -56,6 +57,37 @@ fill_images(struct gw_conf *c, char **msg)
 	return 0;
 }
 
+/* With a network of its own a job has them on its loopback, away from the
+ * ports that servers in it like to use; else where they are. */
+static int
+fill_outside(struct gw_conf *c, const struct sec_local *s, char **msg)
+{
+	const struct conf_at at = {"local", NULL, "outside"};
+	struct outside *o = &c->launch.outside;
+	struct addr a;
+	const char *why;
+	char *text;
+	int r = 0;
+
+	for (size_t i = 0; i < s->outside.n; i++)
+		if (outside_add(o, strv_of(s->outside.v[i]), &why) != 0)
+			return gwconf_bad(c, msg, &at, "%s: %s",
+					  s->outside.v[i], why);
+	outside_choose(o, NULL, 0, UINT16_MAX);
+	for (size_t i = 0; !c->launch.net_host && i < o->nforwards; i++) {
+		text = outside_host_port(&o->forwards[i]);
+		if (strcmp(o->forwards[i].host, "localhost") != 0 &&
+		    addr_parse(strv_of(text), &a) != 0)
+			r = gwconf_bad(c, msg, &at,
+				       "%s: must be localhost or an address",
+				       o->forwards[i].host);
+		free(text);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
 int
 launchconf_fill(struct gw_conf *c, char **msg)
 {
@@ -75,7 +107,8 @@ launchconf_fill(struct gw_conf *c, char **msg)
 	    strcmp(l->outbound, "none") != 0 && *l->outbound != '/')
 		return gwconf_bad(c, msg, &at,
 				  "auto, none or an absolute path is wanted");
-	if ((r = fill_expose(c, s, msg)) != 0)
+	if ((r = fill_expose(c, s, msg)) != 0 ||
+	    (r = fill_outside(c, s, msg)) != 0)
 		return r;
 	return fill_images(c, msg);
 }
@@ -93,6 +126,7 @@ launchconf_clear(struct gw_launch *l)
 		free(l->images[i].rootfs);
 	}
 	free(l->images);
+	outside_clear(&l->outside);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -109,6 +143,7 @@ launchconf_dump(const struct gw_launch *l, struct strbuf *b)
 		    l->best_effort ? "best-effort" : "required");
 	for (size_t i = 0; l->expose[i] != NULL; i++)
 		strbuf_addf(b, "expose = %s\n", l->expose[i]);
+	gwconf_dump_outside(&l->outside, b);
 	strbuf_addf(b, "uid_base = %llu\nuid_jobs = %llu\nparallel = %llu\n",
 		    (unsigned long long)l->uid_base,
 		    (unsigned long long)l->uid_jobs,

@@ -10,6 +10,7 @@
 #include "base/conf.h"
 #include "base/defs.h"
 #include "base/str.h"
+#include "gateway/outside.h"
 
 struct gw_conf;
 
@@ -31,13 +32,14 @@ struct gw_launch {
 	uint64_t parallel; /* jobs being started at once */
 	struct gw_image *images;
 	size_t nimages;
+	struct outside outside; /* endpoints that jobs may call */
 };
 
 /* The sections as base/conf fills them. */
 struct sec_local {
 	char *agent, *outbound;
 	int network, isolation;
-	struct conf_list expose;
+	struct conf_list expose, outside;
 	uint64_t uid_base, uid_jobs, parallel;
 };
 

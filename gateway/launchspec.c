@@ -17,6 +17,7 @@
  * agents give to sandboxes (20000-64999). */
 #define SLICE_FIRST 20000
 #define SLICE_SIZE  500
+#define BASE_ENV    "SBX_BASE_ENV"
 #define SLICES      90
 
 static const char *const modes[] = {"command", "dedicated", "host"};
@@ -60,10 +61,51 @@ has(const struct launch_var *v, size_t n, const char *name)
 	return false;
 }
 
+static void
+add_var(struct strbuf *b, bool *first, const char *name, struct strv value)
+{
+	if (!*first)
+		strbuf_addc(b, ',');
+	*first = false;
+	strbuf_add_json(b, strv_of(name));
+	strbuf_addc(b, ':');
+	strbuf_add_json(b, value);
+}
+
+/* Where the endpoints outside are, unless the job was given something else of
+ * that name. Sandboxes of a host do not inherit: its agent hands it on. */
+static void
+add_outside_vars(struct strbuf *b, bool *first, const struct launch_spec *s,
+		 const struct gw_launch *conf)
+{
+	const struct outside *o = &conf->outside;
+	struct strbuf text = {0};
+
+	for (size_t i = 0; i < o->nends && s->mode != LAUNCH_HOST; i++) {
+		if (has(s->env, s->nenv, o->ends[i].name) ||
+		    has(s->secrets, s->nsecrets, o->ends[i].name))
+			continue;
+		strbuf_reset(&text);
+		if (conf->net_host)
+			strbuf_adds(&text, o->ends[i].url);
+		else
+			outside_far_url(o, &o->ends[i], &text);
+		add_var(b, first, o->ends[i].name,
+			(struct strv){text.s, text.len});
+	}
+	if (s->mode == LAUNCH_HOST && o->nends > 0) {
+		outside_vars_json(o, !conf->net_host, &text);
+		add_var(b, first, BASE_ENV, (struct strv){text.s, text.len});
+	}
+	strbuf_clear(&text);
+}
+
 /* The last one of a name counts; a secret beats what is not. */
 static void
-add_vars(struct strbuf *b, const struct launch_spec *s)
+add_vars(struct strbuf *b, const struct launch_spec *s,
+	 const struct gw_launch *conf)
 {
+	bool ours = s->mode == LAUNCH_HOST && conf->outside.nends > 0;
 	bool first = true;
 
 	strbuf_adds(b, ",\"env\":{");
@@ -75,16 +117,30 @@ add_vars(struct strbuf *b, const struct launch_spec *s)
 
 		if (has(v + 1, (secret ? s->nsecrets : s->nenv) - k - 1,
 			v->name) ||
-		    (!secret && has(s->secrets, s->nsecrets, v->name)))
+		    (!secret && has(s->secrets, s->nsecrets, v->name)) ||
+		    (ours && strcmp(v->name, BASE_ENV) == 0))
 			continue;
-		if (!first)
-			strbuf_addc(b, ',');
-		first = false;
-		strbuf_add_json(b, strv_of(v->name));
-		strbuf_addc(b, ':');
-		strbuf_add_json(b, strv_of(v->value));
+		add_var(b, &first, v->name, strv_of(v->value));
 	}
+	add_outside_vars(b, &first, s, conf);
 	strbuf_addc(b, '}');
+}
+
+static void
+add_outside(struct strbuf *b, const struct outside *o)
+{
+	char *to;
+
+	if (o->nforwards == 0)
+		return;
+	strbuf_adds(b, ",\"outside\":[");
+	for (size_t i = 0; i < o->nforwards; i++) {
+		to = outside_host_port(&o->forwards[i]);
+		strbuf_addf(b, "%s\"%u %s\"", i > 0 ? "," : "",
+			    o->forwards[i].far, to);
+		free(to);
+	}
+	strbuf_addc(b, ']');
 }
 
 void
@@ -96,7 +152,7 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 	strbuf_addf(b, "{\"id\":\"%s\",\"mode\":\"%s\"", s->id, modes[s->mode]);
 	if (s->mode == LAUNCH_COMMAND)
 		add_list(b, "argv", s->argv, s->nargv);
-	add_vars(b, s);
+	add_vars(b, s, p->conf);
 	add_text(b, "image", s->image);
 	add_text(b, "rootfs", launchconf_rootfs(p->conf, s->image));
 	while (p->conf->expose[nexpose] != NULL)
@@ -105,8 +161,10 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 	strbuf_addf(b, ",\"net_private\":%s,\"best_effort\":%s",
 		    p->conf->net_host ? "false" : "true",
 		    p->conf->best_effort ? "true" : "false");
-	if (!p->conf->net_host)
+	if (!p->conf->net_host) {
 		add_text(b, "outbound", p->outbound);
+		add_outside(b, &p->conf->outside);
+	}
 	add_u64(b, "timeout_ms", s->timeout_ms);
 	add_u64(b, "memory", s->memory);
 	add_u64(b, "cpu_milli", s->cpu_milli);

@@ -250,11 +250,11 @@ outside_resolve(const struct outside *o, struct strv url, struct strbuf *out,
 }
 
 void
-outside_env_json(const struct outside *o, bool far, struct strbuf *out)
+outside_vars_json(const struct outside *o, bool far, struct strbuf *out)
 {
 	struct strbuf url = {0};
 
-	strbuf_adds(out, "{\"env\":{");
+	strbuf_addc(out, '{');
 	for (size_t i = 0; i < o->nends; i++) {
 		const struct outside_end *e = &o->ends[i];
 
@@ -266,8 +266,16 @@ outside_env_json(const struct outside *o, bool far, struct strbuf *out)
 		strbuf_addf(out, "%s\"%s\":", i > 0 ? "," : "", e->name);
 		strbuf_add_json(out, (struct strv){url.s, url.len});
 	}
-	strbuf_adds(out, "}}");
+	strbuf_addc(out, '}');
 	strbuf_clear(&url);
+}
+
+void
+outside_env_json(const struct outside *o, bool far, struct strbuf *out)
+{
+	strbuf_adds(out, "{\"env\":");
+	outside_vars_json(o, far, out);
+	strbuf_addc(out, '}');
 }
 
 void
@@ -291,6 +299,13 @@ outside_copy(struct outside *to, const struct outside *from)
 		to->forwards[to->nforwards].host =
 		    xstrdup(from->forwards[to->nforwards].host);
 	}
+}
+
+char *
+outside_host_port(const struct outside_forward *f)
+{
+	return xasprintf(strchr(f->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+			 f->host, f->port);
 }
 
 bool

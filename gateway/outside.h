@@ -66,10 +66,14 @@ void outside_far_url(const struct outside *o, const struct outside_end *e,
  * E_NOTFOUND: no forward leads there. */
 int outside_resolve(const struct outside *o, struct strv url,
 		    struct strbuf *out, const char **why) SBX_MUST_CHECK;
-/* {"env":{…}} for an agent; far: with the far URLs, else as written. */
+/* {"NAME":"URL",…}; far: with the far URLs, else as written. */
+void outside_vars_json(const struct outside *o, bool far, struct strbuf *out);
+/* {"env":{…}} for an agent. */
 void outside_env_json(const struct outside *o, bool far, struct strbuf *out);
 /* to is empty; ports are copied too. */
 void outside_copy(struct outside *to, const struct outside *from);
+/* "host:port", an IPv6 address in brackets; malloc'ed. */
+char *outside_host_port(const struct outside_forward *f);
 bool outside_same(const struct outside *a, const struct outside *b);
 void outside_clear(struct outside *o);
 

@@ -103,7 +103,7 @@ add_forwards(struct args *a, struct remote_conf *c, const struct gw_tunnel *t,
 	for (size_t i = 0; i < o->nforwards; i++) {
 		if (o->forwards[i].far == 0)
 			continue;
-		to = host_port(o->forwards[i].host, o->forwards[i].port);
+		to = outside_host_port(&o->forwards[i]);
 		c->specs[i] = xasprintf("%u:%s", o->forwards[i].far, to);
 		add(a, "-R");
 		add(a, c->specs[i]);

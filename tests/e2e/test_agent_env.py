@@ -91,3 +91,20 @@ def test_being_asked_is_not_activity(tmp):
             time.sleep(0.05)
         agent.proc.wait(15)
         assert b"idle" in agent.log.read_bytes()
+
+
+@root
+def test_env_from_the_start(tmp):
+    with Agent(tmp, SBX_BASE_ENV='{"A":"one","B":"two"}') as agent:
+        box = agent.create(env={"B": "own"})
+        assert shown(box, "A", "B", "SBX_BASE_ENV") == ["one", "own", ""]
+        assert put(agent, {})[0] == 200
+        assert shown(box, "A", "B") == ["", "own"]
+
+
+def test_a_bad_env_at_the_start_is_refused(tmp):
+    for text, word in (("x", "SBX_BASE_ENV: "), ("[]", "not an object"),
+                       ('{"SBX_A":"1"}', "reserved")):
+        agent = Agent(tmp, host=False, wait=False, SBX_BASE_ENV=text)
+        assert agent.proc.wait(20) != 0
+        assert word in agent.log.read_text()

@@ -43,6 +43,7 @@ class Model(http.server.ThreadingHTTPServer):
     """A model endpoint: streams tokens, each when let go."""
 
     daemon_threads = True
+    request_queue_size = 512
 
     def __init__(self, tls=None):
         super().__init__(("127.0.0.1", 0), ModelHandler)

@@ -532,6 +532,54 @@ spec_text(void **state)
 	strbuf_clear(&b);
 }
 
+/* Endpoints outside, for a command, for a host, and where they are anyway. */
+static void
+spec_outside(void **state)
+{
+	static const struct launch_var env[] = {{"N", "own"},
+						{"SBX_BASE_ENV", "{}"}};
+	char *none[] = {NULL};
+	const char *why, *argv[] = {"x"};
+	struct gw_launch conf = {.expose = none};
+	const struct launchspec_place p = {.conf = &conf,
+					   .worker_uid = (uid_t)-1};
+	struct launch_spec s = {.id = ID, .argv = argv, .nargv = 1};
+	struct strbuf b = {0};
+
+	(void)state;
+	assert_int_equal(
+	    outside_add(&conf.outside, STRV("M http://localhost:80/v1"), &why),
+	    0);
+	assert_int_equal(
+	    outside_add(&conf.outside, STRV("N http://[::1]:81"), &why), 0);
+	outside_choose(&conf.outside, NULL, 0, UINT16_MAX);
+	s.env = env;
+	s.nenv = 1;
+	launchspec_add(&b, &s, &p);
+	assert_non_null(strstr(b.s, "\"env\":{\"N\":\"own\","
+				    "\"M\":\"http://127.0.0.1:20000/v1\"},"));
+	assert_non_null(strstr(b.s, "\"outside\":[\"20000 localhost:80\","
+				    "\"20001 [::1]:81\"]"));
+	strbuf_reset(&b);
+	s.mode = LAUNCH_HOST;
+	s.nenv = 2;
+	launchspec_add(&b, &s, &p);
+	assert_non_null(
+	    strstr(b.s, "\"env\":{\"N\":\"own\",\"SBX_BASE_ENV\":\""
+			"{\\\"M\\\":\\\"http://127.0.0.1:20000/v1\\\","
+			"\\\"N\\\":\\\"http://127.0.0.1:20001\\\"}\"},"));
+	strbuf_reset(&b);
+	s.mode = LAUNCH_DEDICATED;
+	s.nenv = 0;
+	conf.net_host = true;
+	launchspec_add(&b, &s, &p);
+	assert_non_null(strstr(b.s, "\"env\":{\"M\":\"http://localhost:80/v1\","
+				    "\"N\":\"http://[::1]:81\"},"));
+	assert_null(strstr(b.s, "\"outside\""));
+	strbuf_clear(&b);
+	outside_clear(&conf.outside);
+}
+
 static void
 ids(void **state)
 {
@@ -551,6 +599,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(ids),
 	    cmocka_unit_test(spec_text),
+	    cmocka_unit_test(spec_outside),
 	    T(exits),
 	    T(cannot_be_started),
 	    T(no_supervisor),
