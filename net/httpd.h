@@ -120,7 +120,7 @@ uint64_t httpd_conn_id(const struct httpd_conn *c);     /* unique per process */
 /* Room the owner may use for the connection's life (zeroed, HTTPD_CONN_SCRATCH
  * bytes): a cached authorisation, counters. */
 void *httpd_conn_scratch(struct httpd_conn *c);
-#define HTTPD_CONN_SCRATCH 144
+#define HTTPD_CONN_SCRATCH 160
 /* Now; its exchange gets closed before this returns (when called from one of
  * the connection's own callbacks: after that one). */
 void httpd_conn_close(struct httpd_conn *c);

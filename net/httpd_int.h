@@ -67,6 +67,9 @@ struct httpd_mark {
 	uint64_t since_ms; /* 0: nothing is waited for */
 };
 
+_Static_assert(HTTPD_CONN_SCRATCH % sizeof(max_align_t) == 0,
+	       "what is promised must be what there is");
+
 struct httpd_conn {
 	uint32_t magic;
 	enum httpd_conn_state state;
