@@ -30,11 +30,15 @@ actas_be_meek(struct actas *who)
 bool
 actas_become(struct actas *who, uid_t uid)
 {
-	uid_t to = uid != ACTAS_SELF ? uid : geteuid();
-	gid_t group = uid != ACTAS_SELF ? (gid_t)uid : getegid();
+	uid_t to = uid;
+	gid_t group = (gid_t)uid;
 
 	if (who->uid == uid)
 		return true;
+	if (uid == ACTAS_SELF) {
+		to = geteuid();
+		group = getegid();
+	}
 	who->uid = (uid_t)-2; /* nobody knows */
 	if (uid != ACTAS_SELF)
 		actas_be_meek(who);

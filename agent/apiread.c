@@ -18,7 +18,7 @@
 #include "net/buf.h"
 #include "net/loop.h"
 
-#define APIREAD_BUFS  8 /* slabs a piece; a small file fits the first */
+#define APIREAD_BUFS  16 /* slabs a piece; a small file fits the first */
 #define APIREAD_PIECE (APIREAD_BUFS * BUF_SLAB_SIZE)
 /* A file that does not tell its size is read into memory up to this. */
 #define APIREAD_UNSIZED_MAX (16U << 20)

@@ -18,8 +18,11 @@
 #include "net/buf.h"
 #include "net/loop.h"
 
-#define APIWRITE_HELD (128U * 1024)
+#define APIWRITE_HELD (256U * 1024)
 #define APIWRITE_IOV  64
+/* A client that sends first and listens then would never hear an answer that
+ * comes too soon: so much is taken of what will not be written. */
+#define APIWRITE_DROP (64U << 20)
 
 struct apiwrite {
 	struct fileop op;
@@ -27,8 +30,10 @@ struct apiwrite {
 	int mode;
 	int64_t offset;
 	bool parents;
-	bool ended; /* nothing more will come */
-	bool last;  /* what is being written is the end of it */
+	bool ended;  /* nothing more will come */
+	bool last;   /* what is being written is the end of it */
+	int refused; /* the answer, when all has come */
+	uint64_t dropped;
 	struct bufq waiting, writing;
 	struct iovec iov[APIWRITE_IOV];
 	int niov;
@@ -90,16 +95,35 @@ apiwrite_answer(struct apiwrite *x)
 }
 
 static void
+apiwrite_drop(struct apiwrite *x, struct bufq *in)
+{
+	x->dropped += in->len;
+	bufq_clear(in);
+	if (!x->ended && x->dropped <= APIWRITE_DROP)
+		return;
+	x->op.c->on_body = NULL;
+	fileop_fail(&x->op, x->refused);
+}
+
+static void
+apiwrite_refuse(struct apiwrite *x, int err)
+{
+	x->refused = err;
+	apiwrite_drop(x, &x->waiting);
+	if (!x->ended)
+		httpd_body_resume(x->op.c->rq);
+}
+
+static void
 apiwrite_next(struct fileop *op)
 {
 	struct apiwrite *x = (struct apiwrite *)op;
 
 	bufq_clear(&x->writing);
-	if (op->result != 0 || x->last)
-		op->c->on_body = NULL;
 	if (op->result != 0) {
-		fileop_fail(op, op->result);
+		apiwrite_refuse(x, op->result);
 	} else if (x->last) {
+		op->c->on_body = NULL;
 		apiwrite_answer(x);
 	} else {
 		if (!x->ended)
@@ -115,6 +139,11 @@ apiwrite_body(struct call *c, struct bufq *in, bool end)
 	struct apiwrite *x = c->state;
 	size_t room = APIWRITE_HELD - x->waiting.len;
 
+	if (x->refused != 0) {
+		x->ended = end;
+		apiwrite_drop(x, in);
+		return;
+	}
 	bufq_move(&x->waiting, in, in->len < room ? in->len : room);
 	x->ended = end && in->len == 0;
 	if (!x->op.busy && (x->waiting.len > 0 || x->ended))
@@ -165,7 +194,7 @@ apiwrite_parents(struct call *c)
 	return !given || api_query_flag(c, "mkdir");
 }
 
-/* What would be too large needs not come. */
+/* What would be too large is not even begun. */
 static bool
 apiwrite_fits(const struct apiwrite *x)
 {
@@ -196,10 +225,10 @@ api_files_write(struct call *c)
 	x->op.end = apiwrite_end;
 	x->op.clear = apiwrite_clear;
 	httpd_set_max_body(c->rq, 0);
-	if (!apiwrite_fits(x)) {
-		fileop_fail(&x->op, -EFBIG);
-	} else if (httpd_has_body(c->rq)) {
+	if (httpd_has_body(c->rq)) {
 		c->on_body = apiwrite_body;
+		if (!apiwrite_fits(x))
+			apiwrite_refuse(x, -EFBIG);
 	} else {
 		x->ended = true;
 		apiwrite_run(x);

@@ -195,8 +195,11 @@ work_run(struct work *w, struct work_job *j, struct actas *who)
 	first = w->finished.first == NULL;
 	list_add(&w->finished, j);
 	lane_list(lane);
-	if (first)
-		(void)!write(w->wake, &one, sizeof(one));
+	if (!first)
+		return;
+	(void)pthread_mutex_unlock(&w->lock);
+	(void)!write(w->wake, &one, sizeof(one));
+	(void)pthread_mutex_lock(&w->lock);
 }
 
 /* Locked. Until there may be something to do; false: for too long. */
@@ -285,18 +288,22 @@ work_grow(struct work *w)
 	w->nthreads += t->used ? 1 : 0;
 }
 
-/* Locked. Something can be started: sees to it that somebody does. */
-static void
+/* Locked. Something can be started: sees to it that somebody does. True: one
+ * that waits, who is to be woken without the lock (or it would wait for that).
+ */
+static bool
 work_wake(struct work *w)
 {
 	if (w->idle > w->called) {
 		w->called++;
-		(void)pthread_cond_signal(&w->more);
-	} else if (w->nthreads < WORK_THREADS + w->slow) {
+		return true;
+	}
+	if (w->nthreads < WORK_THREADS + w->slow) {
 		work_grow(w);
 	} else if (!timer_running(&w->tick)) {
 		timer_set(&w->tick, WORK_TICK_MS);
 	}
+	return false;
 }
 
 /* Jobs wait. If none ended since the last look, all threads hang. */
@@ -511,6 +518,7 @@ work_lane_close(struct work_lane *lane, struct work_job *last)
 {
 	struct work *w = lane->work;
 	struct work_job *j;
+	bool wake = false;
 
 	(void)pthread_mutex_lock(&w->lock);
 	lane->closed = true;
@@ -525,16 +533,18 @@ work_lane_close(struct work_lane *lane, struct work_job *last)
 		last->since_ms = 0;
 		lane->last = last;
 		lane_list(lane);
-		if (lane->listed)
-			work_wake(w);
+		wake = lane->listed && work_wake(w);
 	}
 	(void)pthread_mutex_unlock(&w->lock);
+	if (wake)
+		(void)pthread_cond_signal(&w->more);
 }
 
 void
 work_submit(struct work_lane *lane, struct work_job *j)
 {
 	struct work *w = lane->work;
+	bool wake = false;
 
 	assert(j->state == WORK_IDLE);
 	w->njobs++;
@@ -549,8 +559,9 @@ work_submit(struct work_lane *lane, struct work_job *j)
 		j->state = WORK_QUEUED;
 		lane_add(lane, j);
 		lane_list(lane);
-		if (lane->listed)
-			work_wake(w);
+		wake = lane->listed && work_wake(w);
 	}
 	(void)pthread_mutex_unlock(&w->lock);
+	if (wake)
+		(void)pthread_cond_signal(&w->more);
 }

@@ -14,8 +14,8 @@ PKG_BUILD=(gcc libc6-dev make autoconf automake pkg-config
 PKG_DEMO=(python3 curl ca-certificates)
 # Tests: unit, end to end, real clients.
 PKG_TEST=(libcmocka-dev python3-pytest python3-pytest-xdist
-	python3-websockets wrk busybox-static openssl chromium openssh-client
-	openssh-server)
+	python3-websockets wrk busybox-static e2fsprogs openssl chromium
+	openssh-client openssh-server)
 # Analysis and release checks.
 PKG_LINT=(clang clang-format clang-tidy libclang-rt-14-dev llvm cppcheck
 	valgrind shellcheck scdoc xz-utils patch)

@@ -2,6 +2,7 @@
 /* agent/work: turns, jobs that hang, jobs that are late, the end. */
 #include "config.h"
 
+#include <linux/capability.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +37,7 @@ struct task_of {
 	bool ran;
 	uid_t uid;
 	gid_t gid;
+	bool resource;           /* could exceed quotas */
 	struct work_lane *again; /* submits itself there once more */
 };
 
@@ -70,11 +73,23 @@ gate_inside(void)
 	return n;
 }
 
+static bool
+has_resource(void)
+{
+	struct __user_cap_header_struct head = {
+	    .version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct caps[2] = {{0}};
+
+	return syscall(SYS_capget, &head, caps) == 0 &&
+	       (caps[0].effective & (1U << CAP_SYS_RESOURCE)) != 0;
+}
+
 static void
 job_fn(struct work_job *j)
 {
 	struct task_of *t = CONTAINER_OF(j, struct task_of, job);
 
+	t->resource = has_resource();
 	t->uid = (uid_t)setfsuid((uid_t)-1);
 	t->gid = (gid_t)setfsgid((gid_t)-1);
 	if (t->gate == NULL)
@@ -354,6 +369,7 @@ test_users_do_not_mix(void **state)
 		assert_int_equal(t[i].uid, want == WORK_SELF ? 0 : want);
 		assert_int_equal(t[i].gid,
 				 want == WORK_SELF ? getegid() : want);
+		assert_false(want != WORK_SELF && t[i].resource);
 	}
 	stop();
 	assert_int_equal(setfsuid((uid_t)-1), 0);
