@@ -37,6 +37,7 @@
 struct init {
 	const struct jobinit *o;
 	bool new_mounts, new_net, new_pids;
+	bool own_userns; /* we are in one already: by ourselves, or in o's */
 	pid_t main;
 };
 
@@ -139,18 +140,38 @@ make_outside(struct init *in)
 	}
 }
 
-/* Mounts and the network while we are still root of the machine, so that what
- * is built cannot be taken apart in there. */
+static int
+enter_user(struct init *in)
+{
+	if (in->own_userns || in->o->userns == -1)
+		return 0;
+	in->own_userns = true;
+	return jobns_enter_user(in->o->userns);
+}
+
+static int
+new_mounts(struct init *in)
+{
+	if (unshare(CLONE_NEWNS) == 0)
+		return 0;
+	/* Root that may do little: more in the job's user namespace. */
+	if (in->own_userns || in->o->userns == -1)
+		return -1;
+	return enter_user(in) == 0 ? unshare(CLONE_NEWNS) : -1;
+}
+
+/* Mounts and the network while we are still root of the machine, if we are, so
+ * that what is built cannot be taken apart in there. */
 static void
 make_outer(struct init *in)
 {
-	if (unshare(CLONE_NEWNS) == 0)
+	if (new_mounts(in) == 0)
 		in->new_mounts = true;
 	else
 		lack(in, "no mount namespace");
 	if (!in->o->spec->net_private)
 		return;
-	if (jobns_net(in->o->userns) != 0) {
+	if (jobns_net(in->own_userns ? -1 : in->o->userns) != 0) {
 		lack(in, "no network namespace");
 		return;
 	}
@@ -167,8 +188,8 @@ make_root(struct init *in)
 	    .rootfs = o->spec->rootfs,
 	    .expose = o->spec->expose,
 	    .resolv = in->new_net ? o->resolv : NULL,
-	    .userns = o->userns,
-	    .uid = o->own_userns ? 0 : o->spec->uid,
+	    .userns = in->own_userns ? -1 : o->userns,
+	    .uid = in->own_userns ? 0 : o->spec->uid,
 	    .new_net = in->new_net,
 	};
 	struct strbuf lacks = {0};
@@ -194,7 +215,7 @@ make_inner(struct init *in)
 	const struct jobinit *o = in->o;
 	char host[14];
 
-	if (o->userns != -1 && jobns_enter_user(o->userns) != 0)
+	if (enter_user(in) != 0)
 		fail(in, "user namespace", errno);
 	if (in->new_mounts && unshare(CLONE_NEWNS) != 0)
 		lack(in, "no mount namespace of its own");
@@ -322,8 +343,8 @@ become_user(const struct init *in, int err_fd)
 	const struct jobinit *o = in->o;
 	const struct jobdef *s = o->spec;
 
-	if (o->userns == -1 && !o->own_userns && s->uids != 0 &&
-	    s->mode != JOBDEF_HOST && geteuid() == 0 &&
+	if (!in->own_userns && s->uids != 0 && s->mode != JOBDEF_HOST &&
+	    geteuid() == 0 &&
 	    (setgroups(0, NULL) != 0 ||
 	     setresgid(s->uid, s->uid, s->uid) != 0 ||
 	     setresuid(s->uid, s->uid, s->uid) != 0))
@@ -450,7 +471,9 @@ init_run(struct init *in, int *keep, size_t nkeep)
 	sigset_t set;
 	int sig_fd;
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	/* Without a pid namespace we live on to kill the others, when the end
+	 * of the channel says so. */
+	(void)prctl(PR_SET_PDEATHSIG, in->new_pids ? SIGKILL : 0, 0, 0, 0);
 	if (!in->new_pids)
 		(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	else if (in->new_mounts &&
@@ -492,6 +515,12 @@ jobinit_run(const struct jobinit *ji)
 	(void)umask(022);
 	jobns_close_but(keep, ARRAY_LEN(keep));
 	expect(&in, "go");
+	if (geteuid() != 0) {
+		if (jobns_user_self() == 0)
+			in.own_userns = true;
+		else
+			lack(&in, "no user namespace");
+	}
 	make_outer(&in);
 	make_root(&in);
 	make_inner(&in);

@@ -7,10 +7,10 @@
  *
  * They talk over a SEQPACKET pair. To the outer half: "lack TEXT" (any number),
  * "outside N" with a listening socket (for
- * that entry of the spec), "init PID" (process 1 is there, the builder ends), "net" (there is a private
- * network, to be connected) or "nonet", "started", and "exit CODE SIGNAL"; or
- * "failed TEXT". From it: "go" (build), "run" (the network is as good as it
- * gets), "term". Its end means: kill everything.
+ * that entry of the spec), "init PID" (process 1 is there, the builder ends),
+ * "net" (there is a private network, to be connected) or "nonet", "started",
+ * and "exit CODE SIGNAL"; or "failed TEXT". From it: "go" (build), "run" (the
+ * network is as good as it gets), "term". Its end means: kill everything.
  */
 #ifndef SBX_AGENT_JOBINIT_H
 #define SBX_AGENT_JOBINIT_H
@@ -26,10 +26,9 @@ struct jobinit {
 	const char *resolv; /* NULL: as it is */
 	char *arg;          /* of our command line, to be wiped; NULL */
 	int channel;
-	int lock;        /* held as long as we live */
-	int userns;      /* to be entered by the main process; -1 */
-	bool own_userns; /* we are in one already, as its root */
-	int out[2];      /* become its standard output and error */
+	int lock;   /* held as long as we live */
+	int userns; /* to be entered by the main process; -1 */
+	int out[2]; /* become its standard output and error */
 	int listen_fd, control_fd, ready_fd; /* for an agent; else -1 */
 	int exe;                             /* our own program, for an agent */
 };

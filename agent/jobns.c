@@ -119,16 +119,25 @@ jobns_user(uid_t first, unsigned n, int *fd)
 }
 
 int
-jobns_map_self(pid_t child)
+jobns_user_self(void)
 {
+	unsigned long uid = geteuid(), gid = getegid();
 	char map[64];
+	int r;
 
-	(void)snprintf(map, sizeof(map), "0 %lu 1\n", (unsigned long)geteuid());
-	if (put_proc(child, "uid_map", map) != 0 ||
-	    put_proc(child, "setgroups", "deny") != 0)
+	if (unshare(CLONE_NEWUSER) != 0)
 		return -1;
-	(void)snprintf(map, sizeof(map), "0 %lu 1\n", (unsigned long)getegid());
-	return put_proc(child, "gid_map", map);
+	/* Otherwise these files are not ours. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	(void)snprintf(map, sizeof(map), "0 %lu 1\n", uid);
+	r = put_text("/proc/self/uid_map", map);
+	if (r == 0)
+		r = put_text("/proc/self/setgroups", "deny");
+	(void)snprintf(map, sizeof(map), "0 %lu 1\n", gid);
+	if (r == 0)
+		r = put_text("/proc/self/gid_map", map);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	return r;
 }
 
 /* --- network ----------------------------------------------------------- */

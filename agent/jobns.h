@@ -15,8 +15,8 @@ pid_t jobns_fork(int flags);
 /* A user namespace in which ids 0..n-1 are first..first+n-1 of ours; needs
  * root. The descriptor is the caller's. */
 int jobns_user(uid_t first, unsigned n, int *fd) SBX_MUST_CHECK;
-/* Makes a child in a user namespace of its own root there, and us elsewhere. */
-int jobns_map_self(pid_t child) SBX_MUST_CHECK;
+/* For who is not root: a user namespace in which we are, without other ids. */
+int jobns_user_self(void) SBX_MUST_CHECK;
 /* A network namespace that belongs to that user namespace (-1: to ours), with
  * its loopback interface up; we are in it afterwards. */
 int jobns_net(int userns) SBX_MUST_CHECK;

@@ -554,24 +554,13 @@ make_user(struct jobrun *j, struct parts *p)
 static int
 fork_init(struct jobrun *j, struct parts *p)
 {
-	p->ji.own_userns = geteuid() != 0;
-	j->builder = jobns_fork(p->ji.own_userns ? CLONE_NEWUSER : 0);
-	if (j->builder == -1 && p->ji.own_userns) {
-		add_lack(j, "no user namespace (%s)", strerror(errno));
-		p->ji.own_userns = false;
-		j->builder = jobns_fork(0);
-	}
+	j->builder = jobns_fork(0);
 	if (j->builder == 0)
 		jobinit_run(&p->ji);
-	if (j->builder == -1) {
-		unstarted(j, "fork: %s", strerror(errno));
-		return E_SYS;
-	}
-	if (p->ji.own_userns && jobns_map_self(j->builder) != 0) {
-		unstarted(j, "user namespace: %s", strerror(errno));
-		return E_SYS;
-	}
-	return 0;
+	if (j->builder != -1)
+		return 0;
+	unstarted(j, "fork: %s", strerror(errno));
+	return E_SYS;
 }
 
 static void
@@ -641,6 +630,11 @@ start(struct jobrun *j)
 				.control_fd = -1,
 				.ready_fd = -1,
 				.exe = -1};
+	if (s->image != NULL && s->rootfs == NULL)
+		add_lack(j,
+			 "image %s is not configured: this machine's own "
+			 "system is used",
+			 s->image);
 	if (jobroot_dirs(&dirs) != 0) {
 		unstarted(j, "fs: %s", strerror(errno));
 		return E_SYS;
