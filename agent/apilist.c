@@ -87,7 +87,7 @@ apilist_drained(struct call *c)
 {
 	struct apilist *x = c->state;
 
-	if (!x->over && !x->op.busy)
+	if (!x->op.busy && !x->over)
 		fileop_run(&x->op, apilist_work, apilist_next);
 }
 

@@ -217,7 +217,7 @@ apiread_drained(struct call *c)
 {
 	struct apiread *x = c->state;
 
-	if (x->left > 0 && !x->op.busy)
+	if (!x->op.busy && x->left > 0) /* while busy it is the thread's */
 		apiread_run(x, APIREAD_BUFS, apiread_more, apiread_next);
 }
 
