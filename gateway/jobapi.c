@@ -85,29 +85,61 @@ jobapi_reply(struct api_req *r, const struct job *j)
 	strbuf_clear(&b);
 }
 
-int
-jobapi_stream_begin(struct api_req *r)
+bool
+jobapi_stream_may(struct api_req *r)
 {
-	struct jobapi *ja = r->arg;
+	const struct jobapi *ja = r->arg;
 
 	if (r->head->method == M_HEAD) { /* there is nothing to follow */
 		if (jobapi_sse(r))
 			httpd_end(r->rq);
-		return E_CANCELLED;
+		return false;
 	}
-	if (ja->streams >= jobs_conf(ja->js)->jobs.max_streams) {
+	if (ja->draining) {
+		api_error(r, 503, "draining", "the gateway is ending");
+		return false;
+	}
+	if (ja->nstreams >= jobs_conf(ja->js)->jobs.max_streams) {
 		api_error(r, 429, "too_many_streams",
 			  "too many logs and events are followed already");
-		return E_LIMIT;
+		return false;
 	}
-	ja->streams++;
-	return 0;
+	return true;
 }
 
 void
-jobapi_stream_end(struct jobapi *ja)
+jobapi_stream_add(struct jobapi *ja, struct jobapi_stream *s,
+		  void (*end)(void *arg), void *arg)
 {
-	ja->streams--;
+	s->end = end;
+	s->arg = arg;
+	s->next = ja->streams;
+	s->prevp = &ja->streams;
+	if (s->next != NULL)
+		s->next->prevp = &s->next;
+	ja->streams = s;
+	ja->nstreams++;
+}
+
+void
+jobapi_stream_del(struct jobapi *ja, struct jobapi_stream *s)
+{
+	*s->prevp = s->next;
+	if (s->next != NULL)
+		s->next->prevp = s->prevp;
+	ja->nstreams--;
+}
+
+void
+jobapi_drain(struct jobapi *ja)
+{
+	struct jobapi_stream *s, *next;
+
+	ja->draining = true;
+	for (s = ja->streams; s != NULL; s = next) {
+		next = s->next; /* `closed` comes later, not from end() */
+		s->end(s->arg);
+	}
 }
 
 bool

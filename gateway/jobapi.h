@@ -13,6 +13,9 @@ struct jobs;
 
 /* Adds the routes. Free it before js, after api. */
 struct jobapi *jobapi_new(struct api *a, struct jobs *js);
+/* The gateway is to end: open streams are ended in order, waits are answered,
+ * no new ones begun. */
+void jobapi_drain(struct jobapi *ja);
 void jobapi_free(struct jobapi *ja); /* NULL is fine */
 
 #endif

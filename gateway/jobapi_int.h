@@ -7,9 +7,19 @@
 #include "gateway/jobapi.h"
 #include "gateway/jobs.h"
 
+/* An open log, event stream or wait; embedded. */
+struct jobapi_stream {
+	struct jobapi_stream *next;
+	struct jobapi_stream **prevp;
+	void (*end)(void *arg); /* ends it in order, now */
+	void *arg;
+};
+
 struct jobapi {
 	struct jobs *js;
-	size_t streams; /* open logs, event streams and waits */
+	struct jobapi_stream *streams;
+	size_t nstreams;
+	bool draining;
 };
 
 #define JOBAPI_KEEP_ALIVE_MS 15000
@@ -19,10 +29,12 @@ struct jobapi {
  * exist and for one of others. */
 int jobapi_find(struct api_req *r, bool change, struct job *out) SBX_MUST_CHECK;
 void jobapi_reply(struct api_req *r, const struct job *j);
-/* Counts one more open stream, or answers 429. Undone by jobapi_stream_end().
- */
-int jobapi_stream_begin(struct api_req *r) SBX_MUST_CHECK;
-void jobapi_stream_end(struct jobapi *ja);
+/* Whether there may be one more, else it is answered; to be asked first. */
+bool jobapi_stream_may(struct api_req *r);
+/* Adds it; end() is called when the gateway is to end. */
+void jobapi_stream_add(struct jobapi *ja, struct jobapi_stream *s,
+		       void (*end)(void *arg), void *arg);
+void jobapi_stream_del(struct jobapi *ja, struct jobapi_stream *s);
 /* Begins an event stream; false: the connection is of no use. */
 bool jobapi_sse(struct api_req *r);
 /* true, 1, yes / false, 0, no; what else there is: deflt. */

@@ -25,6 +25,7 @@
 
 struct logs {
 	struct api_req *r;
+	struct jobapi_stream stream;
 	struct logtail *log;
 	struct logtail_time time;
 	struct jobs_watch watch;
@@ -63,15 +64,25 @@ send_out(struct logs *s)
 		strbuf_reset(&s->out);
 }
 
+static void
+end(void *arg)
+{
+	struct logs *s = arg;
+
+	if (s->ended)
+		return;
+	s->ended = true;
+	timer_stop(&s->look);
+	jobs_watch_del(&s->watch);
+	httpd_end(s->r->rq);
+}
+
 /* Nothing to read now: the end, or later. */
 static void
 pause_or_end(struct logs *s)
 {
 	if (s->over || !s->follow) {
-		s->ended = true;
-		timer_stop(&s->look);
-		jobs_watch_del(&s->watch);
-		httpd_end(s->r->rq);
+		end(s);
 		return;
 	}
 	s->quiet_ms += s->pause_ms;
@@ -136,7 +147,7 @@ closed(struct httpd_req *rq, int err, void *arg)
 	timer_clear(&s->look);
 	logtail_free(s->log);
 	strbuf_clear(&s->out);
-	jobapi_stream_end(s->r->arg);
+	jobapi_stream_del(s->r->arg, &s->stream);
 }
 
 static void
@@ -160,6 +171,7 @@ begin(struct api_req *r, const struct job *j, uint64_t tail)
 	s->watch.fn = told;
 	s->watch.arg = s;
 	jobs_watch_add(ja->js, &s->watch, strv_of(j->ns), strv_of(j->id));
+	jobapi_stream_add(ja, &s->stream, end, s);
 	httpd_set_cbs(r->rq, &cbs, s);
 	if (!jobapi_sse(r))
 		return;
@@ -182,7 +194,7 @@ jobapi_logs(struct api_req *r)
 	}
 	if (jobapi_find(r, false, &j) != 0)
 		return;
-	if (jobapi_stream_begin(r) == 0)
+	if (jobapi_stream_may(r))
 		begin(r, &j, tail);
 	job_clear(&j);
 }

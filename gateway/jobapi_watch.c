@@ -24,6 +24,7 @@
 /* --- ?wait= ------------------------------------------------------------ */
 struct wait {
 	struct api_req *r;
+	struct jobapi_stream stream;
 	struct jobs_watch watch;
 	struct timer timer;
 	bool running; /* until it runs, or has ended; else: has ended */
@@ -78,7 +79,7 @@ wait_closed(struct httpd_req *rq, int err, void *arg)
 	(void)err;
 	jobs_watch_del(&w->watch);
 	timer_clear(&w->timer);
-	jobapi_stream_end(w->r->arg);
+	jobapi_stream_del(w->r->arg, &w->stream);
 }
 
 void
@@ -105,7 +106,7 @@ jobapi_wait(struct api_req *r, const struct job *j, struct strv what)
 		jobapi_reply(r, j);
 		return;
 	}
-	if (jobapi_stream_begin(r) != 0)
+	if (!jobapi_stream_may(r))
 		return;
 	w = httpd_alloc(r->rq, sizeof(*w));
 	memset(w, 0, sizeof(*w));
@@ -116,12 +117,14 @@ jobapi_wait(struct api_req *r, const struct job *j, struct strv what)
 	w->watch.fn = wait_step;
 	w->watch.arg = w;
 	jobs_watch_add(ja->js, &w->watch, strv_of(j->ns), strv_of(j->id));
+	jobapi_stream_add(ja, &w->stream, wait_over, w);
 	httpd_set_cbs(r->rq, &cbs, w);
 }
 
 /* --- /api/events ------------------------------------------------------- */
 struct events {
 	struct api_req *r;
+	struct jobapi_stream stream;
 	struct jobs_watch watch;
 	struct task pump;
 	struct timer quiet;
@@ -129,6 +132,7 @@ struct events {
 	char *ns;
 	uint64_t last; /* seq of the last one that was sent */
 	bool more;     /* there was no room for all */
+	bool ended;    /* the response */
 };
 
 static bool
@@ -154,7 +158,7 @@ events_pump(void *arg)
 	struct events *e = arg;
 	struct jobapi *ja = e->r->arg;
 
-	if (httpd_over_high(e->r->rq))
+	if (e->ended || httpd_over_high(e->r->rq))
 		return; /* drained() comes */
 	e->more = false;
 	strbuf_reset(&e->out);
@@ -213,7 +217,21 @@ events_closed(struct httpd_req *rq, int err, void *arg)
 	timer_clear(&e->quiet);
 	strbuf_clear(&e->out);
 	free(e->ns);
-	jobapi_stream_end(e->r->arg);
+	jobapi_stream_del(e->r->arg, &e->stream);
+}
+
+static void
+events_end(void *arg)
+{
+	struct events *e = arg;
+
+	if (e->ended)
+		return;
+	e->ended = true;
+	timer_stop(&e->quiet);
+	jobs_watch_del(&e->watch);
+	task_cancel(&e->pump);
+	httpd_end(e->r->rq);
 }
 
 /* Who was here before says where it stopped, as browsers do by themselves. */
@@ -258,7 +276,7 @@ jobapi_events(struct api_req *r)
 		api_error(r, 400, "bad_request", "job: is not a job's id");
 		return;
 	}
-	if (events_from(r, &last) != 0 || jobapi_stream_begin(r) != 0)
+	if (events_from(r, &last) != 0 || !jobapi_stream_may(r))
 		return;
 	e = httpd_alloc(r->rq, sizeof(*e));
 	memset(e, 0, sizeof(*e));
@@ -271,6 +289,7 @@ jobapi_events(struct api_req *r)
 	e->watch.fn = events_told;
 	e->watch.arg = e;
 	jobs_watch_add(ja->js, &e->watch, ns, id);
+	jobapi_stream_add(ja, &e->stream, events_end, e);
 	httpd_set_cbs(r->rq, &cbs, e);
 	if (!jobapi_sse(r))
 		return;

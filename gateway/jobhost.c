@@ -119,6 +119,12 @@ jobhost_set_conf(struct jobhost *h, const struct gw_conf *conf)
 }
 
 void
+jobhost_drain(struct jobhost *h)
+{
+	jobapi_drain(h->face);
+}
+
+void
 jobhost_free(struct jobhost *h)
 {
 	if (h == NULL)

@@ -445,6 +445,8 @@ stop_cb(int signo, void *arg)
 	notify_send("STOPPING=1");
 	m->state = MASTER_DRAINING;
 	crew_drain(m->crew, ms);
+	if (m->jobs != NULL) /* what follows a log would never end */
+		jobhost_drain(m->jobs);
 	/* Nobody accepts any more: a client is better off refused. */
 	sockets_free(m->sockets);
 	m->sockets = sockets_new(false);
