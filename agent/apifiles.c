@@ -279,7 +279,7 @@ apifiles_entry(struct strbuf *b, struct strv name, struct strv path,
 	filename_add_json(b, path);
 	strbuf_addf(b,
 		    ",\"type\":\"%s\",\"size\":%" PRIu64
-		    ",\"mtime_ms\":%" PRId64 ",\"mode\":%u}",
+		    ",\"mtime_ms\":%" PRId64 ",\"mode\":\"%o\"}",
 		    types[st->type], st->size, st->mtime_ms, st->mode);
 }
 
