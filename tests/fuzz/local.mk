@@ -57,7 +57,19 @@ tests_fuzz_replay_spec_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_spec.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_spec_LDADD = $(LIBTUNNEL) $(LIBBASE)
 
+check_PROGRAMS += tests/fuzz/replay_execreq
+TESTS += tests/fuzz/replay_execreq
+tests_fuzz_replay_execreq_SOURCES = tests/fuzz/fuzz.h \
+	tests/fuzz/fuzz_execreq.c tests/fuzz/replay.c
+tests_fuzz_replay_execreq_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread
+
 if ENABLE_FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_execreq
+tests_fuzz_fuzz_execreq_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_execreq.c
+tests_fuzz_fuzz_execreq_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_execreq_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) -lpthread
+
 noinst_PROGRAMS += tests/fuzz/fuzz_spec
 tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_spec.c
 tests_fuzz_fuzz_spec_LDFLAGS = $(FUZZ_LINK)

@@ -89,3 +89,17 @@ tests_unit_test_seccomp_SOURCES = tests/unit/test_seccomp.c
 tests_unit_test_seccomp_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_seccomp_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_execreq
+TESTS += tests/unit/test_execreq
+tests_unit_test_execreq_SOURCES = tests/unit/test_execreq.c
+tests_unit_test_execreq_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_execreq_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_agentconf
+TESTS += tests/unit/test_agentconf
+tests_unit_test_agentconf_SOURCES = tests/unit/test_agentconf.c
+tests_unit_test_agentconf_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_agentconf_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
