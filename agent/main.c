@@ -494,6 +494,8 @@ main_check(bool json)
 
 	if (agentconf_read(&conf, &why) != 0) {
 		(void)fprintf(stderr, "sbx-agent: %s\n", why);
+		free(why);
+		agentconf_clear(&conf);
 		return 2;
 	}
 	check_run(&c, &conf);

@@ -2,12 +2,14 @@
 /*
  * For the static build only, in front of the C library's own: libevent mentions
  * name look-ups that the agent never makes. glibc's would load shared libraries
- * of exactly its own version at run time, and are a tenth of the program.
+ * of exactly its own version at run time, and are a tenth of the program. So
+ * would translated error messages, with their character sets.
  */
 #include "config.h"
 
 #include <netdb.h>
 #include <stddef.h>
+#include <stdint.h>
 
 int
 getaddrinfo(const char *restrict node, const char *restrict service,
@@ -47,4 +49,15 @@ getprotobynumber(int proto)
 {
 	(void)proto;
 	return NULL;
+}
+
+/* What glibc itself calls, in strerror() for one. */
+char *__dcgettext(const char *domain, const char *text, int category);
+
+char *
+__dcgettext(const char *domain, const char *text, int category)
+{
+	(void)domain;
+	(void)category;
+	return (char *)(uintptr_t)text;
 }

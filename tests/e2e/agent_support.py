@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 
+import pytest
+
 from support import paths
 from support.wait import until
 
@@ -155,6 +157,17 @@ class Agent:
 # most containers have it.
 NO_NAMESPACES = ("setpriv", "--bounding-set", "-sys_admin",
                  "--inh-caps", "-sys_admin")
+
+
+def _may_have_namespaces():
+    with open("/proc/self/status", encoding="ascii") as f:
+        caps = [line for line in f if line.startswith("CapEff:")]
+    return bool(int(caps[0].split()[1], 16) >> 21 & 1)  # CAP_SYS_ADMIN
+
+
+needs_namespaces = pytest.mark.skipif(
+    not _may_have_namespaces(),
+    reason="no CAP_SYS_ADMIN, so no namespaces for sandboxes")
 
 
 def events(data):

@@ -11,11 +11,12 @@ import tempfile
 
 import pytest
 
-from agent_support import NO_NAMESPACES, Agent, processes_of
+from agent_support import (NO_NAMESPACES, Agent, needs_namespaces,
+                           processes_of)
 from support import paths
 from support.wait import until
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, needs_namespaces]
 
 PYTHON = "/usr/bin/python3"
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from agent_support import Agent, Scope
+from agent_support import Agent, Scope, needs_namespaces
 from support import paths
 
 pytestmark = [
@@ -77,11 +77,13 @@ def test_small_and_alone(image):
     assert "spawn_start" in names and "__nss_" not in names
 
 
+@needs_namespaces  # for unshare and mount
 def test_dedicated(image):
     with start(image, CHROOT, host=False) as a:
         use(Scope(a, "/v1", a.token))
 
 
+@needs_namespaces
 def test_host_in_chroot(image):
     """No namespaces: these would lead out of the chroot."""
     with start(image, CHROOT) as a:
@@ -94,6 +96,7 @@ def test_host_in_chroot(image):
         assert "etc" not in sb.exec("ls /").out.split()
 
 
+@needs_namespaces
 def test_host_as_container(image):
     with start(image, PIVOT) as a:
         assert a.get("/health")[1]["namespaces"] is True
