@@ -18,6 +18,10 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 
+#ifdef SBX_SANITIZE
+#define vfork fork /* a vfork in a vfork ends a sanitized parent */
+#endif
+
 #define FDS_MAX 4
 #define HIGH    64 /* where descriptors are out of the way of 3, 4, ... */
 

@@ -158,8 +158,11 @@ def run(gw, prefix, cmd, **kw):
 
 def tunnel_pid(gw, name):
     for pid in gw.workers():
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            args = f.read().split(b"\0")
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                args = f.read().split(b"\0")
+        except OSError:
+            continue
         if args[0].endswith(b"sbx-tunnel") and \
                 any(b"/tunnels/%s.sock" % name.encode() in a for a in args):
             return pid

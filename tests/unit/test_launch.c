@@ -116,6 +116,7 @@ setup(void **state)
 		*slash = '\0'; /* BUILD/tests/unit/NAME */
 	f->loop = loop_new();
 	f->conf = gwconf_new();
+	launchconf_clear(&f->conf->launch);
 	f->conf->launch.agent = xasprintf("%s/sbx-agent", self);
 	f->conf->launch.outbound = xstrdup("none");
 	f->conf->launch.expose = xcalloc(1, sizeof(char *));
