@@ -48,12 +48,16 @@ run_slirp(const char *program, pid_t target)
 	_exit(127);
 }
 
+/* By a descriptor: it drops the right to follow another's /proc/PID/ns. */
 static void SBX_NORETURN
 run_pasta(const char *program, pid_t target)
 {
 	char net[64];
+	int fd;
 
 	(void)snprintf(net, sizeof(net), "/proc/%ld/ns/net", (long)target);
+	fd = open(net, O_RDONLY); /* NOLINT(android-cloexec-open): for it */
+	(void)snprintf(net, sizeof(net), "/proc/self/fd/%d", fd);
 	(void)execl(program, program, "--foreground", "--quiet", "--config-net",
 		    "--no-map-gw", "--dns-forward", PASTA_DNS, "-t", "none",
 		    "-u", "none", "-T", "none", "-U", "none", "--runas", "0",
@@ -64,11 +68,16 @@ run_pasta(const char *program, pid_t target)
 pid_t
 jobnet_start(const char *program, pid_t target, int fd)
 {
-	pid_t pid = fork(), parent = getppid();
+	sigset_t none;
+	pid_t pid = fork();
 
-	(void)parent;
 	if (pid != 0)
 		return pid;
+	/* An inherited SIG_IGN makes pasta fail. */
+	for (int s = 1; s < NSIG; s++)
+		(void)signal(s, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)dup2(fd, 1);
 	(void)dup2(fd, 2);
