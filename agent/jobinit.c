@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -349,6 +350,10 @@ become_user(const struct init *in, int err_fd)
 	     setresgid(s->uid, s->uid, s->uid) != 0 ||
 	     setresuid(s->uid, s->uid, s->uid) != 0))
 		main_fail(err_fd, "user");
+	/* The job has its uid for itself: this bounds all of its processes. */
+	if (s->pids != 0 && s->mode != JOBDEF_HOST &&
+	    setrlimit(RLIMIT_NPROC, &(struct rlimit){s->pids, s->pids}) != 0)
+		main_fail(err_fd, "limit of processes");
 	if (s->mode != JOBDEF_HOST)
 		jobns_bound_caps();
 	/* Without an image there is no set-uid program that could help. */

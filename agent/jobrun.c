@@ -630,6 +630,8 @@ start(struct jobrun *j)
 				.control_fd = -1,
 				.ready_fd = -1,
 				.exe = -1};
+	if (s->memory != 0 || s->cpu_milli != 0)
+		add_lack(j, "no limit of memory and CPU");
 	if (s->image != NULL && s->rootfs == NULL)
 		add_lack(j,
 			 "image %s is not configured: this machine's own "

@@ -347,6 +347,35 @@ def test_killed_supervisor_takes_all_with_it(tmp):
         assert not j.dir.exists()
 
 
+@needs_root
+def test_limit_of_processes(tmp):
+    with Job(tmp, pids=20, argv=sh(
+            "for i in $(seq 60); do sleep 1000 & done; echo survived")) as j:
+        j.wait()
+        assert "survived" not in j.log()
+        assert "fork" in j.log("stderr")
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["pasta", "slirp4netns"])
+def test_outbound_program(tmp, name):
+    """It gets the job's network, and ends with the job."""
+    program = tmp / name
+    program.write_text(f"#!/bin/sh\necho \"$@\" > {tmp}/args\n"
+                       "exec sleep 1000\n")
+    program.chmod(0o755)
+    with Job(tmp, mode="dedicated", outbound=str(program)) as j:
+        j.ready()
+        until(lambda: (tmp / "args").exists(), "it was started")
+        pids = pathlib.Path(
+            f"/proc/{j.proc.pid}/task/{j.proc.pid}/children")
+        children = pids.read_text().split()
+        sleeper = [p for p in children if "sleep" in
+                   pathlib.Path(f"/proc/{p}/cmdline").read_text()]
+        assert len(sleeper) == 1
+    assert not pathlib.Path(f"/proc/{sleeper[0]}").exists()
+
+
 # --- output ----------------------------------------------------------------
 
 def test_log_of_a_burst(tmp):
