@@ -78,7 +78,10 @@ class Sshd:
     """sshd on a free loopback port with its keys in tmp. `key` may log in."""
 
     def __init__(self, tmp, config=SIDECAR, host_keys=("ed25519",),
-                 user_key="ed25519"):
+                 user_key="ed25519", host="127.0.0.1", prefix=()):
+        """prefix: a command that runs sshd, somewhere else perhaps."""
+        self.host = host
+        self.prefix = prefix
         self.dir = pathlib.Path(tmp) / f"sshd-{time.monotonic_ns()}"
         self.dir.mkdir()
         self.host_keys = [keygen(self.dir / f"host_{k}", k)
@@ -99,7 +102,7 @@ class Sshd:
     def host_line(self, name=None, key=None):
         """A known_hosts line for this server."""
         pub = self.pub(key or self.host_keys[0]).split()
-        return f"{name or f'[127.0.0.1]:{self.port}'} {pub[0]} {pub[1]}\n"
+        return f"{name or f'[{self.host}]:{self.port}'} {pub[0]} {pub[1]}\n"
 
     def __enter__(self):
         for _ in range(5):
@@ -120,18 +123,18 @@ class Sshd:
         keys = "".join(f"HostKey {k}\n" for k in self.host_keys)
         # SHLVL: bash under sshd would else read .bashrc, whatever that does
         self.conf.write_text(
-            f"SetEnv SHLVL=2\nPort {self.port}\nListenAddress 127.0.0.1\n{keys}"
+            f"SetEnv SHLVL=2\nPort {self.port}\nListenAddress {self.host}\n{keys}"
             f"AuthorizedKeysFile {self.authorized}\nStrictModes no\n"
             f"UsePAM no\nPidFile none\nLogLevel VERBOSE\n{self.config}")
         self.process = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", self.conf], stdin=subprocess.DEVNULL,
+            [*self.prefix, SSHD, "-D", "-e", "-f", self.conf], stdin=subprocess.DEVNULL,
             stderr=self.log, stdout=self.log)
         return until(lambda: self.process.poll() is not None or
                      self.answers(), "sshd listens") is True
 
     def answers(self):
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 5) as s:
+            with socket.create_connection((self.host, self.port), 5) as s:
                 return s.recv(4) == b"SSH-"
         except OSError:
             return False
@@ -169,7 +172,7 @@ class Tunnel:
     """sbx-tunnel to an Sshd; its status lines in order through next()."""
 
     def __init__(self, sshd, *args, options=(), key=None, known=None,
-                 user=USER, program=paths.TUNNEL, host="127.0.0.1",
+                 user=USER, program=paths.TUNNEL, host=None,
                  strict="yes", env=None, only=True):
         argv = [str(program), "-N", "-p", str(sshd.port), "-F", "none",
                 "-i", str(key or sshd.key)]
@@ -180,6 +183,7 @@ class Tunnel:
                   *options):
             argv += ["-o", o]
         r, w = os.pipe()
+        host = host or getattr(sshd, "host", "127.0.0.1")
         argv += ["--status-fd", str(w), *args, f"{user}@{host}"]
         self.argv = argv
         self.events = queue.Queue()
