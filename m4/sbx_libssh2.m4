@@ -32,9 +32,10 @@ AC_DEFUN([SBX_LIB_LIBSSH2], [
 
 dnl SBX_LIBSSH2_CHACHA: whether tunnel/chachapoly.c can stand in for libssh2's
 dnl cipher of that name: exactly the version it was written for, linked
-dnl statically.
+dnl statically; and whether tunnel/openstate.c can open many channels at once.
 AC_DEFUN([SBX_LIBSSH2_CHACHA], [
   libssh2_chacha=no
+  libssh2_open=no
   AS_IF([$PKG_CONFIG --exists "libssh2 = 1.11.1"], [
     sbx_save_LIBS="$LIBS"
     LIBS="$LIBSSH2_LIBS -lcrypto $LIBS"
@@ -42,9 +43,18 @@ AC_DEFUN([SBX_LIBSSH2_CHACHA], [
     AC_LINK_IFELSE([AC_LANG_PROGRAM([int chachapoly_crypt(void);],
       [return chachapoly_crypt();])], [libssh2_chacha=yes])
     AC_MSG_RESULT([$libssh2_chacha])
+    AS_IF([test "x$libssh2_chacha" = xyes &&
+           test -f "$libssh2_dir/include/libssh2_open.h"], [
+      libssh2_open=yes
+      AC_DEFINE([HAVE_LIBSSH2_OPEN_H], [1],
+        [libssh2 was built by tools/build-libssh2.sh, which says where in a
+         session the state of opening a channel is])
+    ])
     LIBS="$sbx_save_LIBS"
   ])
   AM_CONDITIONAL([LIBSSH2_CHACHA], [test "x$libssh2_chacha" = xyes])
   AS_IF([test "x$libssh2_chacha" = xyes],
     [libssh2_used="$libssh2_used, chacha20-poly1305 by OpenSSL"])
+  AS_IF([test "x$libssh2_open" = xno],
+    [libssh2_used="$libssh2_used, opens one channel at a time"])
 ])

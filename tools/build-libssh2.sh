@@ -30,6 +30,34 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 
+# Where in its session libssh2 keeps the state of a channel that is being
+# opened: tunnel/openstate.c puts it aside, so that many can be at once.
+open_state() {
+	cat >"$work/open.c" <<-'EOF'
+		#include <stddef.h>
+		#include <stdio.h>
+		#include "libssh2_priv.h"
+		#define AT(f) offsetof(struct _LIBSSH2_SESSION, f)
+		int main(void)
+		{
+			printf("#define LIBSSH2_OPEN_AT   %zu\n"
+			       "#define LIBSSH2_OPEN_SIZE %zu\n", AT(open_state),
+			       AT(open_local_channel) + sizeof(uint32_t) -
+			       AT(open_state));
+			return !(AT(open_state) < AT(open_packet_requirev_state) &&
+				 AT(open_packet_requirev_state) < AT(open_channel) &&
+				 AT(open_channel) < AT(open_packet) &&
+				 AT(open_packet) < AT(open_packet_len) &&
+				 AT(open_packet_len) < AT(open_data) &&
+				 AT(open_data) < AT(open_data_len) &&
+				 AT(open_data_len) < AT(open_local_channel));
+		}
+	EOF
+	"${CC:-cc}" -DHAVE_CONFIG_H -DLIBSSH2_OPENSSL -Isrc -Iinclude \
+		-o "$work/open" "$work/open.c" -lcrypto
+	"$work/open" >"$work/open.h"
+}
+
 compile() {
 	cd "$work/tree"
 	./configure -q --prefix="$prefix" --with-crypto=openssl \
@@ -37,10 +65,12 @@ compile() {
 		--disable-examples-build --disable-tests \
 		--disable-dependency-tracking CFLAGS="-O2 -g"
 	make -s -j "$(nproc)" -C src
+	open_state
 	rm -rf "$prefix"
 	mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
 	cp src/.libs/libssh2.a "$prefix/lib/"
 	cp include/libssh2*.h "$prefix/include/"
+	cp "$work/open.h" "$prefix/include/libssh2_open.h"
 	cat >"$prefix/lib/pkgconfig/libssh2.pc" <<-EOF
 		libdir=$prefix/lib
 		includedir=$prefix/include

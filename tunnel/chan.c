@@ -36,6 +36,7 @@ chan_destroy(void *arg)
 {
 	struct chan *c = arg;
 
+	free(c->open);
 	free(c->message);
 	free(c);
 }

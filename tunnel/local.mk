@@ -44,6 +44,8 @@ sbx_tunnel_SOURCES = \
 	tunnel/main.c \
 	tunnel/many.c \
 	tunnel/many.h \
+	tunnel/openstate.c \
+	tunnel/openstate.h \
 	tunnel/passphrase.c \
 	tunnel/passphrase.h \
 	tunnel/pump.c \

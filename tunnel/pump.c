@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tunnel/openstate.h"
 #include "tunnel/session_int.h"
 #include "tunnel/spec.h"
 
@@ -146,31 +147,89 @@ open_type(const struct chan *c)
 			      : "direct-tcpip";
 }
 
-/* libssh2 keeps the state of opening in the session: one at a time, so a
- * target that does not answer holds up the next ones until it times out. */
+/* Takes in what nobody would read: with no channel at all libssh2 would never
+ * look at its input. */
+static void
+pump_drain(struct session *s)
+{
+	char junk[512];
+	ssize_t n;
+
+	if (s->idle == NULL)
+		return;
+	do
+		n = libssh2_channel_read(s->idle, junk, sizeof(junk));
+	while (n > 0);
+	if (n < 0)
+		(void)session_fatal(s, (int)n);
+}
+
+/* Begins to open c, or goes on with it. False while that goes on. */
+static bool
+pump_open_one(struct session *s, struct chan *c)
+{
+	const char *type = open_type(c);
+	LIBSSH2_CHANNEL *ssh;
+
+	openstate_load(s->ssh, &c->open);
+	ssh = libssh2_channel_open_ex(s->ssh, type, (unsigned)strlen(type),
+				      CHAN_WINDOW, CHAN_PACKET, c->message,
+				      (unsigned)c->message_len);
+	if (ssh == NULL &&
+	    libssh2_session_last_errno(s->ssh) == LIBSSH2_ERROR_EAGAIN) {
+		openstate_save(s->ssh, &c->open);
+		return false;
+	}
+	if (ssh == NULL && pump_error(s))
+		return true; /* it is handed back */
+	TAILQ_REMOVE(&s->opening, c, link);
+	s->nopening--;
+	if (ssh != NULL)
+		chan_opened(c, ssh);
+	else
+		chan_failed(c);
+	return true;
+}
+
+/*
+ * libssh2 takes the answer to another channel's opening for a broken one to
+ * its own. So all input is read before (pump_drain), and none while it looks:
+ * it finds the answer in its queue, or nothing.
+ */
 static void
 pump_open(struct session *s)
 {
-	const char *type;
-	LIBSSH2_CHANNEL *ssh;
-	struct chan *c;
+	unsigned max = s->idle != NULL ? openstate_max() : 1, n = 0;
+	struct chan *c, *next;
 
-	while ((c = TAILQ_FIRST(&s->opening)) != NULL) {
+	if (max > 1)
+		pump_drain(s);
+	s->deaf = max > 1;
+	TAILQ_FOREACH_SAFE(c, &s->opening, link, next)
+	{
+		if (s->state != SESSION_UP)
+			break;
+		if (!pump_open_one(s, c) && ++n == max)
+			break;
+	}
+	s->deaf = false;
+}
+
+/* The session is dead: nothing can be read, and each attempt ends. */
+void
+pump_forget(struct session *s)
+{
+	const char *type;
+	struct chan *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &s->opening, link, next)
+	{
+		if (c->open == NULL)
+			continue;
 		type = open_type(c);
-		ssh = libssh2_channel_open_ex(
-		    s->ssh, type, (unsigned)strlen(type), CHAN_WINDOW,
-		    CHAN_PACKET, c->message, (unsigned)c->message_len);
-		if (ssh == NULL &&
-		    libssh2_session_last_errno(s->ssh) == LIBSSH2_ERROR_EAGAIN)
-			return;
-		TAILQ_REMOVE(&s->opening, c, link);
-		s->nopening--;
-		if (ssh != NULL)
-			chan_opened(c, ssh);
-		else if (pump_error(s))
-			return;
-		else
-			chan_failed(c);
+		openstate_load(s->ssh, &c->open);
+		(void)libssh2_channel_open_ex(
+		    s->ssh, type, (unsigned)strlen(type), 0, 0, NULL, 0);
 	}
 }
 
@@ -238,23 +297,6 @@ pump_reap(struct session *s)
 			return;
 		(void)chan_reap(c);
 	}
-}
-
-/* Takes in what nobody would read: with no channel at all libssh2 would never
- * look at its input. */
-static void
-pump_drain(struct session *s)
-{
-	char junk[512];
-	ssize_t n;
-
-	if (s->idle == NULL)
-		return;
-	do
-		n = libssh2_channel_read(s->idle, junk, sizeof(junk));
-	while (n > 0);
-	if (n < 0)
-		(void)session_fatal(s, (int)n);
 }
 
 void

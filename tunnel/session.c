@@ -20,10 +20,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tunnel/auth.h"
+#include "tunnel/openstate.h"
 #include "tunnel/options.h"
 #include "tunnel/session_int.h"
 
-#define ALIVE_SLACK_MS 20   /* the clock is coarse */
+#define ALIVE_SLACK_MS 20 /* the clock is coarse */
+#define OPEN_TIMEOUT_S 180
 #define FREE_TRIES     1000 /* libssh2_session_free() says EAGAIN now and then */
 
 static struct session *
@@ -70,6 +72,8 @@ session_recv_cb(libssh2_socket_t fd, void *p, size_t n, int flags,
 	if (fd != stream_fd(s->st))
 		return session_result(recv(fd, p, n, flags));
 	in = stream_input(s->st);
+	if (s->deaf)
+		return -EAGAIN;
 	if (in->len == 0)
 		return stream_eof(s->st) ? 0 : -EAGAIN;
 	got = bufq_copy_out(in, p, n);
@@ -153,6 +157,8 @@ session_hand_back(struct session *s)
 	const struct spec_end *target;
 	struct chan *c;
 
+	s->dead = true;
+	pump_forget(s);
 	while ((c = TAILQ_FIRST(&s->opening)) != NULL) {
 		target = c->target;
 		s->cbs->unopened(target, chan_unqueue(c), s->arg);
@@ -206,6 +212,7 @@ session_free_ssh(struct session *s)
 	struct chan *c, *next;
 
 	s->dead = true;
+	pump_forget(s);
 	TAILQ_FOREACH_SAFE(c, &s->chans, all, next)
 	chan_abort(c);
 	auth_try_free(s->try);
@@ -435,6 +442,10 @@ session_take_fd(struct loop *l, int fd, const struct options *o,
 	if (s->ssh == NULL)
 		log_fatal("session", "libssh2 cannot make a session");
 	libssh2_session_set_blocking(s->ssh, 0);
+#if LIBSSH2_VERSION_NUM >= 0x010b00
+	/* The far side gives up a target first, and says so. */
+	libssh2_session_set_read_timeout(s->ssh, OPEN_TIMEOUT_S);
+#endif
 	session_callbacks(s);
 	setup_methods(s);
 	s->rx_ms = s->tick_ms = loop_now_ms(l);
@@ -466,5 +477,7 @@ session_opening(const struct session *s)
 const char *
 session_library(void)
 {
-	return "libssh2 " LIBSSH2_VERSION;
+	return openstate_max() > 1 ? "libssh2 " LIBSSH2_VERSION
+				   : "libssh2 " LIBSSH2_VERSION
+				     ", opens one channel at a time";
 }

@@ -32,6 +32,7 @@
 #define CHANS_MAX    8192
 
 struct exec;
+struct openstate;
 
 enum session_state {
 	SESSION_HANDSHAKE,
@@ -56,6 +57,7 @@ struct chan {
 	LIBSSH2_CHANNEL *ssh;
 	struct stream *st;
 	int fd;                        /* of a queued one: it is not read yet */
+	struct openstate *open;        /* of a queued one; NULL: not begun */
 	const struct spec_end *target; /* of a queued one; borrowed */
 	enum chan_state state;
 	bool writing;  /* in the session's writing queue */
@@ -106,6 +108,7 @@ struct session {
 	bool idle_tried;
 	bool fresh; /* bytes came in since the channels were looked at */
 	bool running;
+	bool deaf; /* the receive callback says that there is nothing */
 	bool dead; /* the send callback swallows, receive says end */
 	bool probing;
 	uint64_t rx_ms;   /* when the last byte came */
@@ -126,6 +129,8 @@ struct session {
 	char *end_text;
 };
 
+/* Frees what libssh2 holds for channels that are being opened; when dead. */
+void pump_forget(struct session *s);
 /* All that can be done now while it is up: opens, reads, writes, closes. */
 void pump_run(struct session *s);
 /* Steps the set-up, then the pump. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The further SSH connections of a tunnel (-o SbxConnections), each in a
- * process (extra.h): a connection is bound by one core and opens one channel
- * at a time. Local connections go to whichever has least to do. One that ends
- * is started again; the others do not notice.
+ * process (extra.h), because a connection is bound by one core. Local ones go
+ * to whichever has least to do. One that ends is started again; the others do
+ * not notice.
  */
 #ifndef SBX_TUNNEL_SPREAD_H
 #define SBX_TUNNEL_SPREAD_H

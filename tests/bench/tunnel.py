@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares sbx-tunnel with `ssh -N` through the same sshd, in turn, in one
 run: throughput, client CPU, latency idle and loaded, connections per second,
-memory.
+memory, and how soon traffic flows again after sshd was restarted.
 
-    SBX_BUILD=build tests/bench/tunnel.py [--mib 256] [--rounds 2] [-C cipher]
+    make -C build bench-tools && SBX_BUILD=build tests/bench/tunnel.py
+        [--mib 512] [--rounds 3] [--markdown]
 
-Each program uses its own first choice of cipher, and then both the same ones.
+The load comes from tests/bench/load, the answers from tests/bench/backend
+(C, a process each). ssh runs with a cipher both have (chacha20-poly1305) and
+with its fastest (aes128-gcm); sbx-tunnel with chacha20-poly1305, its own
+first choice, over one connection and over several.
 """
 
 import argparse
-import os
+import json
 import pathlib
 import shutil
 import socket
@@ -24,204 +28,202 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "e2e"))
 
 from support import paths  # noqa: E402
-from support.peer import Peer, dial  # noqa: E402
-from support.sshd import SIDECAR, USER, Sshd, pick_port  # noqa: E402
+from support.sshd import SIDECAR, USER, Sshd, descendants, pick_port  # noqa: E402
 from support.wait import until  # noqa: E402
 
-CHUNK = 1 << 18
-
-
-def serve(conn):
-    """'s': takes all and answers one byte; 'r' + 8 bytes: sends so much;
-    'e': echoes."""
-    conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    kind = conn.recv(1)
-    buf = bytearray(CHUNK)
-    if kind == b"s":
-        left = int.from_bytes(conn.recv(8), "big")
-        while left:
-            left -= conn.recv_into(buf, min(CHUNK, left))
-        conn.sendall(b"k")
-    elif kind == b"r":
-        left = int.from_bytes(conn.recv(8), "big")
-        data = bytes(CHUNK)
-        while left:
-            n = min(CHUNK, left)
-            conn.sendall(data[:n])
-            left -= n
-    else:
-        while data := conn.recv(65536):
-            conn.sendall(data)
-
-
-def up(port, size):
-    data = bytes(CHUNK)
-    with dial(port, 120) as s:
-        s.sendall(b"s" + size.to_bytes(8, "big"))
-        left = size
-        while left:
-            s.sendall(data[:min(CHUNK, left)])
-            left -= min(CHUNK, left)
-        assert s.recv(1) == b"k"
-
-
-def down(port, size):
-    buf = bytearray(CHUNK)
-    with dial(port, 120) as s:
-        s.sendall(b"r" + size.to_bytes(8, "big"))
-        left = size
-        while left:
-            n = s.recv_into(buf)
-            assert n
-            left -= n
+LOAD = paths.BUILD / "tests/bench/load"
+BACKEND = paths.BUILD / "tests/bench/backend"
+CHACHA, GCM = "chacha20-poly1305@openssh.com", "aes128-gcm@openssh.com"
+MIB = 1 << 20
 
 
 def cpu(pid):
-    f = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU seconds of a process and its children."""
+    total = 0
+    for p in [pid, *descendants(pid)]:
+        text = pathlib.Path(f"/proc/{p}/schedstat").read_text()
+        total += int(text.split()[0]) / 1e9
+    return total
 
 
-def rss_kib(pid):
-    return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4
+def pss_kib(pid):
+    total = 0
+    for p in [pid, *descendants(pid)]:
+        text = pathlib.Path(f"/proc/{p}/smaps_rollup").read_text()
+        total += int(text.split("\nPss:")[1].split()[0])
+    return total
 
 
-def pings(port, n):
-    took = []
-    with dial(port) as s:
-        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        s.sendall(b"e")
-        for _ in range(n):
-            t = time.perf_counter()
-            s.sendall(b"x" * 64)
-            got = 0
-            while got < 64:
-                got += len(s.recv(64 - got))
-            took.append((time.perf_counter() - t) * 1e6)
-    took.sort()
-    return statistics.median(took), took[int(len(took) * 0.99)]
-
-
-def connects(port, seconds=2.0, threads=8):
-    """New connections with a byte each way, per second."""
-    count = [0] * threads
-    end = time.monotonic() + seconds
-
-    def run(i):
-        while time.monotonic() < end:
-            with dial(port) as s:
-                s.sendall(b"ex")
-                assert s.recv(1) == b"x"
-            count[i] += 1
-
-    ts = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
-    for t in ts:
-        t.start()
-    for t in ts:
-        t.join()
-    return sum(count) / seconds
+def load(port, mode, count, conns=1, path="/x", size=0):
+    argv = [LOAD, "--port", str(port), "--mode", mode, "--count", str(count),
+            "--conns", str(conns), "--path", path]
+    if size:
+        argv += ["--bytes", str(size)]
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    if r.returncode != 0:
+        raise AssertionError(r.stderr)
+    return json.loads(r.stdout)
 
 
 class Client:
-    def __init__(self, program, sshd, peer, cipher):
+    def __init__(self, name, argv, sshd, target):
+        self.name = name
         self.local, self.remote = pick_port(), pick_port()
-        argv = [program, "-N", "-F", "none", "-p", str(sshd.port), "-i",
-                str(sshd.key), "-o", f"UserKnownHostsFile={sshd.known}",
-                "-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes",
-                "-L", f"127.0.0.1:{self.local}:{peer.target}",
-                "-R", f"127.0.0.1:{self.remote}:{peer.target}"]
-        if cipher:
-            argv += ["-o", f"Ciphers={cipher}"]
-        self.process = subprocess.Popen([*argv, f"{USER}@127.0.0.1"])
-        until(self.works, "the tunnel is up")
+        self.process = subprocess.Popen(
+            [*argv, "-N", "-F", "none", "-p", str(sshd.port), "-i",
+             str(sshd.key), "-o", f"UserKnownHostsFile={sshd.known}",
+             "-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes",
+             "-L", f"127.0.0.1:{self.local}:{target}",
+             "-R", f"127.0.0.1:{self.remote}:{target}",
+             f"{USER}@127.0.0.1"], stderr=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        until(self.works, "the tunnel is up", 20)
+        time.sleep(0.5)  # further connections
 
     def works(self):
-        try:
-            for port in (self.local, self.remote):
-                with dial(port, 2) as s:
-                    s.sendall(b"ex")
-                    if s.recv(1) != b"x":
-                        return False
-            return True
-        except OSError:
-            return False
+        return answers(self.local) and answers(self.remote)
 
     def stop(self):
         self.process.terminate()
         self.process.wait(10)
 
 
-def measure(client, mib):
-    pid, row = client.process.pid, {}
-    for name, port, fn in (("L up", client.local, up),
-                           ("L down", client.local, down),
-                           ("R up", client.remote, up),
-                           ("R down", client.remote, down)):
-        c, t = cpu(pid), time.monotonic()
-        fn(port, mib << 20)
-        took = time.monotonic() - t
-        row[name] = (mib / took, (cpu(pid) - c) * 1024 / mib)
-    row["idle"] = pings(client.local, 2000)
-    stop = threading.Event()
+def answers(port):
+    try:
+        with socket.create_connection(("127.0.0.1", port), 5) as s:
+            s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            return s.recv(5) == b"HTTP/"
+    except OSError:
+        return False
 
-    def load():
-        try:
-            while not stop.is_set():
-                down(client.local, 64 << 20)
-        except OSError:
-            pass
 
-    th = threading.Thread(target=load, daemon=True)
+def bulk(client, port, mode, mib, streams):
+    path = f"/bytes/{mib * MIB // streams}" if mode == "down" else "/x"
+    c, t = cpu(client.pid), time.monotonic()
+    load(port, mode, streams, streams, path,
+         mib * MIB // streams if mode == "up" else 0)
+    took = time.monotonic() - t
+    return mib / took, (cpu(client.pid) - c) * 1024 / mib
+
+
+def loaded(client):
+    """Small requests beside a download that never ends."""
+    done = threading.Event()
+
+    def run():
+        while not done.is_set():
+            load(client.local, "down", 1, 1, f"/bytes/{128 * MIB}")
+
+    th = threading.Thread(target=run)
     th.start()
-    row["loaded"] = pings(client.local, 300)
-    stop.set()
+    time.sleep(0.3)
+    got = load(client.local, "get", 500)
+    done.set()
     th.join()
-    row["conn/s"] = connects(client.local)
-    row["rss"] = rss_kib(pid)
+    return got
+
+
+def measure(client, mib):
+    row = {}
+    for name, port in (("-L", client.local), ("-R", client.remote)):
+        for mode in ("up", "down"):
+            rate, used = bulk(client, port, mode, mib, 1)
+            row[f"{name} {mode}, one stream|MiB/s"] = rate
+            row[f"{name} {mode}, one stream|client CPU s/GiB"] = used
+    rate, used = bulk(client, client.local, "down", 2 * mib, 8)
+    row["-L down, 8 streams|MiB/s"] = rate
+    row["-L down, 8 streams|client CPU s/GiB"] = used
+    for key, got in (("idle", load(client.local, "get", 2000)),
+                     ("loaded", loaded(client))):
+        row[f"small request, {key}|p50 us"] = got["p50_us"]
+        row[f"small request, {key}|p99 us"] = got["p99_us"]
+    for name, port in (("-L", client.local), ("-R", client.remote)):
+        for conns, count in ((1, 100), (16, 1000)):
+            got = load(port, "handshake", count, conns)
+            row[f"new connections {name}, {conns} at a time|/s"] = got["rate"]
+    row["memory|MiB (PSS)"] = pss_kib(client.pid) / 1024
     return row
 
 
-def show(name, cipher, rows):
-    def best(key):
-        return max(rows, key=lambda r: r[key][0])[key]
+def restart(sshd, client):
+    """sshd dies and comes back after two seconds: from then to traffic."""
+    sshd.stop()
+    time.sleep(2)
+    took = []
 
-    cells = [f"{best(k)[0]:5.0f} {best(k)[1]:4.2f}"
-             for k in ("L up", "L down", "R up", "R down")]
-    idle = min(r["idle"] for r in rows)
-    loaded = min(r["loaded"] for r in rows)
-    print(f"{name:10} {cipher or 'its own':29} {'  '.join(cells)}  "
-          f"{idle[0]:4.0f}/{idle[1]:5.0f}  {loaded[0]:6.0f}/{loaded[1]:6.0f}"
-          f"  {max(r['conn/s'] for r in rows):6.0f}  "
-          f"{max(r['rss'] for r in rows):6d}", flush=True)
+    def request():
+        while not answers(client.local):
+            time.sleep(0.005)
+        took.append(time.monotonic())
+
+    th = threading.Thread(target=request)
+    th.start()
+    sshd.start()
+    start = time.monotonic()
+    th.join(60)
+    until(lambda: answers(client.remote), "the reverse forward", 30)
+    return max(0, took[0] - start), time.monotonic() - start
+
+
+def programs():
+    ssh, ours = shutil.which("ssh"), str(paths.TUNNEL)
+    return {"ssh chacha20": [ssh, "-o", f"Ciphers={CHACHA}"],
+            "ssh aes128-gcm": [ssh, "-o", f"Ciphers={GCM}"],
+            "sbx-tunnel": [ours],
+            "2 connections": [ours, "-o", "SbxConnections=2"],
+            "4 connections": [ours, "-o", "SbxConnections=4"]}
+
+
+def show(results, markdown):
+    keys = list(next(iter(results.values()))[0])
+    names = list(results)
+    if markdown:
+        print("|  | unit | " + " | ".join(names) + " |")
+        print("|---" * (len(names) + 2) + "|")
+    for key in keys:
+        what, unit = key.split("|")
+        cells = []
+        for name in names:
+            v = statistics.median(r[key] for r in results[name])
+            cells.append(f"{v:,.0f}" if v >= 20 else f"{v:.2f}")
+        if markdown:
+            print(f"| {what} | {unit} | " + " | ".join(cells) + " |")
+        else:
+            print(f"{what:34} {unit:16} " +
+                  " ".join(f"{c:>15}" for c in cells))
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--mib", type=int, default=256)
-    ap.add_argument("--rounds", type=int, default=2)
-    ap.add_argument("-C", "--cipher", action="append")
+    ap.add_argument("--mib", type=int, default=512)
+    ap.add_argument("--rounds", type=int, default=3)
+    ap.add_argument("--markdown", action="store_true")
     args = ap.parse_args()
-    ciphers = args.cipher or [None, "chacha20-poly1305@openssh.com",
-                              "aes128-gcm@openssh.com"]
-    print("MiB/s and client CPU s/GiB for -L up, -L down, -R up, -R down; "
-          "round trip us median/p99 idle and loaded; new conn/s; KiB")
     tmp = tempfile.mkdtemp(prefix="sbx-bench-")
+    target = f"{tmp}/backend.sock"
+    backend = subprocess.Popen([BACKEND, target], stdout=subprocess.DEVNULL)
+    results = {name: [] for name in programs()}
+    back = []
     try:
-        with Sshd(tmp, SIDECAR) as sshd, Peer(serve) as peer:
-            for cipher in ciphers:
-                rows = {"ssh": [], "sbx-tunnel": []}
-                for _ in range(args.rounds):
-                    for name, got in rows.items():
-                        program = (shutil.which("ssh") if name == "ssh"
-                                   else str(paths.TUNNEL))
-                        c = Client(program, sshd, peer, cipher)
-                        try:
-                            got.append(measure(c, args.mib))
-                        finally:
-                            c.stop()
-                for name, got in rows.items():
-                    show(name, cipher, got)
+        with Sshd(tmp, SIDECAR) as sshd:
+            for _ in range(args.rounds):
+                for name, argv in programs().items():
+                    client = Client(name, argv, sshd, target)
+                    try:
+                        results[name].append(measure(client, args.mib))
+                        if name == "sbx-tunnel":
+                            back.append(restart(sshd, client))
+                    finally:
+                        client.stop()
     finally:
+        backend.kill()
+        backend.wait()
         shutil.rmtree(tmp, ignore_errors=True)
+    show(results, args.markdown)
+    print("\nfrom sshd listening again to traffic, s: -L "
+          f"{statistics.median(b[0] for b in back):.3f}, -R "
+          f"{statistics.median(b[1] for b in back):.3f}; "
+          f"worst {max(max(b) for b in back):.3f} of {len(back)}")
 
 
 if __name__ == "__main__":

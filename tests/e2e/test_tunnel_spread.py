@@ -18,6 +18,8 @@ from support.wait import until
 pytestmark = pytest.mark.skipif(SSHD is None, reason="no sshd")
 
 N = 3
+VERSION = subprocess.run([paths.TUNNEL, "--version"], capture_output=True,
+                         text=True).stdout
 
 
 @pytest.fixture
@@ -139,13 +141,15 @@ def deaf():
         yield server.getsockname()[1]
 
 
-def test_a_target_that_does_not_answer_holds_up_nobody(sshd, peer):
-    """Each connection opens one channel at a time: others take the rest."""
+@pytest.mark.parametrize("n", ["2", pytest.param("1", marks=pytest.mark.skipif(
+    "one channel at a time" in VERSION, reason="this libssh2 cannot"))])
+def test_a_target_that_does_not_answer_holds_up_nobody(sshd, peer, n):
     with deaf() as port, Tunnel(sshd, "-L", f"0:127.0.0.1:{port}", "-L",
                                 f"0:{peer.target}", "--connections",
-                                "2") as t:
+                                n) as t:
         dead, good = t.ports()
-        up(t, 2)
+        if n != "1":
+            up(t, int(n))
         with dial(dead) as stuck:
             for _ in range(20):
                 assert exchange(good, b"x") == b"x"
@@ -177,3 +181,41 @@ def test_bad_number(n):
                        capture_output=True, env=paths.child_env())
     assert r.returncode == 255
     assert r.stderr == f"Bad value for SbxConnections: '{n}'\n"
+
+
+@pytest.mark.skipif("one channel at a time" in VERSION,
+                    reason="this libssh2 cannot")
+def test_many_open_at_once(sshd, peer):
+    """More than may be under way, some refused, some never answered, and
+    some whose client has left: each gets its own answer."""
+    with deaf() as port, Tunnel(
+            sshd, "-L", f"0:127.0.0.1:{port}", "-L", "0:127.0.0.1:1", "-L",
+            f"0:{peer.target}", "-R", f"0:{peer.target}") as t:
+        dead, refused, good, remote = t.ports()
+        stuck = [dial(dead) for _ in range(20)]
+        bad = [dial(refused) for _ in range(100)]
+        left = [dial(good) for _ in range(50)]
+        for s in left:
+            s.close()
+        fine = [dial(p) for p in (good, remote) * 100]
+        for i, s in enumerate(fine):
+            s.sendall(b"%d." % i)
+        for i, s in enumerate(fine):
+            got = b""
+            while not got.endswith(b"."):
+                part = s.recv(16)
+                assert part, i
+                got += part
+            assert got == b"%d." % i
+        for s in bad:
+            try:
+                assert s.recv(1) == b""
+            except ConnectionResetError:
+                pass
+        assert not select.select(stuck, [], [], 0)[0]
+        # the session ends with all of them under way
+        sshd.drop()
+        t.next("reconnected")
+        assert exchange(good, b"x") == b"x"
+        for s in (*stuck, *bad, *fine):
+            s.close()
