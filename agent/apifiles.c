@@ -388,8 +388,10 @@ apidelete_end(struct fileop *op)
 static void
 apidelete_clear(struct fileop *op)
 {
-	if (((struct apidelete *)op)->counted)
-		op->sb->removals--;
+	if (!((struct apidelete *)op)->counted)
+		return;
+	op->sb->removals--;
+	op->api->busy--;
 }
 
 /* A directory with a million files takes a while. */
@@ -404,6 +406,7 @@ apidelete_next(struct fileop *op)
 		api_error(op->c->rq, 429, "limit", "too much is being removed");
 	} else {
 		op->sb->removals++;
+		op->api->busy++; /* also when the client has gone */
 		x->counted = true;
 		op->untimed = true;
 		fileop_run(op, apidelete_rest, apidelete_next);
