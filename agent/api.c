@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/walls.h"
 #include "base/mem.h"
 #include "base/token.h"
 #include "net/buf.h"
@@ -293,6 +294,9 @@ static void
 api_health(struct api *a, struct httpd_req *rq)
 {
 	struct strbuf b = {0};
+	static const struct walls none = {0};
+	const struct walls *w =
+	    a->o.host != NULL ? host_walls(a->o.host) : &none;
 	size_t n = a->o.host != NULL ? host_count(a->o.host) : 0;
 
 	strbuf_addf(
@@ -303,11 +307,11 @@ api_health(struct api *a, struct httpd_req *rq)
 	    "s}",
 	    PACKAGE_VERSION,
 	    (unsigned long long)((loop_clock_us() - a->started_us) / 1000), n,
-	    a->o.host != NULL ? host_landlock_abi(a->o.host) : 0,
+	    walls_landlock_abi(w),
 	    a->o.host != NULL ? host_isolation(a->o.host) : "none",
-	    a->o.host != NULL && host_namespaces(a->o.host) ? "true" : "false",
-	    a->o.host != NULL && host_cgroups(a->o.host) ? "true" : "false",
-	    a->o.host != NULL && host_seccomp(a->o.host) ? "true" : "false");
+	    w->borrow != NULL ? "true" : "false",
+	    w->cgroup != NULL ? "true" : "false",
+	    w->seccomp ? "true" : "false");
 	httpd_respond(rq, 200, API_JSON_TYPE, STRV_NULL,
 		      (struct strv){b.s, b.len});
 	strbuf_clear(&b);

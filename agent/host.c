@@ -21,7 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/borrow.h"
 #include "agent/cgroup.h"
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
@@ -29,9 +28,9 @@
 #include "agent/ns.h"
 #include "agent/repl.h"
 #include "agent/rmtree.h"
-#include "agent/seccomp.h"
 #include "agent/uidkill.h"
 #include "agent/uidpool.h"
+#include "agent/walls.h"
 #include "agent/work.h"
 #include "base/err.h"
 #include "base/fdio.h"
@@ -51,11 +50,8 @@ struct host {
 	const struct baseenv *base;
 	uint64_t resume_ms;
 	struct work *work;
-	struct landlock *landlock; /* NULL: not used */
-	struct cgroup *cgroup;     /* NULL: none */
-	bool seccomp;
-	struct borrow *borrow; /* NULL: no namespaces */
-	struct uidpool *uids;  /* NULL: not root */
+	struct walls walls;
+	struct uidpool *uids; /* NULL: not root */
 	uid_t reaper;
 	char *homes;
 	int homes_fd;
@@ -118,56 +114,12 @@ host_take_uids(struct host *h, const struct host_options *o, char **why)
 	return r;
 }
 
-static void
-host_take_namespaces(struct host *h)
-{
-	char *why = NULL;
-
-	if (geteuid() != 0)
-		return;
-	if (ns_try(&why) == 0) {
-		h->borrow = borrow_new();
-		return;
-	}
-	log_warn("host.namespaces",
-		 "reason=\"%s\" note=\"sandboxes see each other's processes\"",
-		 why);
-	free(why);
-}
-
-static void
-host_take_cgroup(struct host *h, const char *want)
-{
-	char *why = NULL;
-
-	if (geteuid() != 0)
-		return;
-	if (cgroup_open(want, &h->cgroup, &why) != 0)
-		log_info("host.cgroup",
-			 "reason=\"%s\" note=\"limits are of each process\"",
-			 why);
-	free(why);
-}
-
-/* Last: what it refuses, commands are to go without, and the agent has it done
- * already. Groups need clone3, so then each command gives up user namespaces by
- * itself. */
-static void
-host_take_seccomp(struct host *h)
-{
-	h->seccomp =
-	    seccomp_available() && seccomp_restrict(h->cgroup == NULL) == 0;
-	if (!h->seccomp)
-		log_warn("host.seccomp",
-			 "reason=\"no filter for system calls\"");
-}
-
 int
 host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	 const struct host_options *o, struct host **out, char **why)
 {
 	struct host *h = xcalloc(1, sizeof(*h));
-	int r, abi = landlock_abi();
+	int r;
 
 	h->loop = l;
 	h->procs = procs;
@@ -177,18 +129,15 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	h->homes_fd = -1;
 	h->capacity = o->capacity;
 	h->by_id = hash_new();
-	if (abi > 0)
-		h->landlock = landlock_new(abi);
-	if ((r = hostcheck_isolation(abi, o->best_effort, why)) != 0 ||
+	if ((r = hostcheck_isolation(landlock_abi(), o->best_effort, why)) !=
+		0 ||
 	    (r = host_take_homes(h, o->homes, why)) != 0 ||
 	    (r = host_take_uids(h, o, why)) != 0)
 		goto fail;
 	if (h->uids != NULL && (r = hostcheck_homes(h->homes, why)) != 0)
 		goto fail;
 	leftover_homes(h->homes_fd, h->uids, h->reaper);
-	host_take_namespaces(h);
-	host_take_cgroup(h, o->cgroup);
-	host_take_seccomp(h);
+	walls_raise(&h->walls, o->cgroup);
 	*out = h;
 	return 0;
 fail:
@@ -205,9 +154,7 @@ host_free(struct host *h)
 	if (h->reaper != 0)
 		uidpool_return(h->uids, h->reaper);
 	uidpool_free(h->uids);
-	landlock_free(h->landlock);
-	borrow_free(h->borrow);
-	cgroup_free(h->cgroup);
+	walls_clear(&h->walls);
 	hash_free(h->by_id);
 	fd_close(&h->homes_fd);
 	free(h->homes);
@@ -217,31 +164,13 @@ host_free(struct host *h)
 const char *
 host_isolation(const struct host *h)
 {
-	return hostcheck_word(h->uids != NULL, h->landlock != NULL);
+	return hostcheck_word(h->uids != NULL, h->walls.landlock != NULL);
 }
 
-bool
-host_namespaces(const struct host *h)
+const struct walls *
+host_walls(const struct host *h)
 {
-	return h->borrow != NULL;
-}
-
-bool
-host_seccomp(const struct host *h)
-{
-	return h->seccomp;
-}
-
-bool
-host_cgroups(const struct host *h)
-{
-	return h->cgroup != NULL;
-}
-
-int
-host_landlock_abi(const struct host *h)
-{
-	return h->landlock != NULL ? landlock_effective_abi(h->landlock) : 0;
+	return &h->walls;
 }
 
 size_t
@@ -379,10 +308,7 @@ host_create(struct host *h, const struct sandbox_spec *spec,
 	    .loop = h->loop,
 	    .homes = h->homes,
 	    .homes_fd = h->homes_fd,
-	    .landlock = h->landlock,
-	    .borrow = h->borrow,
-	    .cgroup = h->cgroup,
-	    .no_userns = h->seccomp && h->cgroup != NULL,
+	    .walls = &h->walls,
 	    .died = host_died_cb,
 	};
 	struct sandbox *sb;
@@ -399,8 +325,8 @@ host_create(struct host *h, const struct sandbox_spec *spec,
 		if (rmtree(h->homes_fd, sb->id) != 0) {
 			/* there is none, or the next start clears it */
 		}
-		if (h->cgroup != NULL)
-			(void)!cgroup_remove(h->cgroup, sb->id);
+		if (h->walls.cgroup != NULL)
+			(void)!cgroup_remove(h->walls.cgroup, sb->id);
 		if (uid != SANDBOX_NO_UID)
 			uidpool_return(h->uids, uid);
 		host_drop_sandbox(sb);
@@ -437,8 +363,8 @@ host_remove_job(struct work_job *j)
 
 	if (sb->uid != SANDBOX_NO_UID && sb->ns == NULL)
 		leftover_ipc(sb->uid);
-	if (sb->host->cgroup != NULL)
-		(void)!cgroup_remove(sb->host->cgroup, sb->id);
+	if (sb->host->walls.cgroup != NULL)
+		(void)!cgroup_remove(sb->host->walls.cgroup, sb->id);
 	if (rmtree(sb->host->homes_fd, sb->id) != 0)
 		sb->polls = 0; /* said on the loop */
 	else

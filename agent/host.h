@@ -18,6 +18,7 @@
 struct baseenv;
 struct host;
 struct proc_env;
+struct walls;
 struct work;
 
 struct host_options {
@@ -42,13 +43,8 @@ void host_free(struct host *h);
 
 /* "full", "uid", "landlock" or "none". */
 const char *host_isolation(const struct host *h);
-/* Have sandboxes namespaces of their own? */
-bool host_namespaces(const struct host *h);
-/* Are system calls filtered? */
-bool host_seccomp(const struct host *h);
-/* Have they a control group? */
-bool host_cgroups(const struct host *h);
-int host_landlock_abi(const struct host *h);
+/* What keeps sandboxes apart beside that. */
+const struct walls *host_walls(const struct host *h);
 size_t host_count(const struct host *h); /* live ones */
 /* True when host_create would give E_FULL. */
 bool host_full(const struct host *h);

@@ -124,6 +124,8 @@ libagent_a_SOURCES = \
 	agent/uidpool.c \
 	agent/uidpool.h \
 	agent/upload.c \
+	agent/walls.c \
+	agent/walls.h \
 	agent/work.c \
 	agent/work.h
 

@@ -25,6 +25,7 @@
 #include "agent/nemo.h"
 #include "agent/portscan.h"
 #include "agent/sandbox.h"
+#include "agent/walls.h"
 #include "agent/work.h"
 #include "base/err.h"
 #include "base/fdio.h"
@@ -198,7 +199,7 @@ main_set_phase(struct agent *a, enum main_phase phase)
 static bool
 main_any(struct agent *a)
 {
-	if (a->host != NULL && host_namespaces(a->host))
+	if (a->host != NULL && host_walls(a->host)->borrow != NULL)
 		return host_any_process(a->host);
 	return descend_any();
 }
@@ -428,6 +429,8 @@ main_start(struct agent *a)
 static void
 main_announce(struct agent *a)
 {
+	static const struct walls none = {0};
+	const struct walls *w = a->host != NULL ? host_walls(a->host) : &none;
 	char text[ADDR_TEXT_MAX];
 
 	log_info("agent.ready",
@@ -436,10 +439,8 @@ main_announce(struct agent *a)
 		 PACKAGE_VERSION, a->host != NULL ? "host" : "dedicated",
 		 addr_text(&a->conf.listen, text),
 		 a->host != NULL ? host_isolation(a->host) : "none",
-		 a->host != NULL ? host_landlock_abi(a->host) : 0,
-		 a->host != NULL && host_namespaces(a->host) ? "yes" : "no",
-		 a->host != NULL && host_cgroups(a->host) ? "yes" : "no",
-		 a->host != NULL && host_seccomp(a->host) ? "yes" : "no");
+		 walls_landlock_abi(w), w->borrow != NULL ? "yes" : "no",
+		 w->cgroup != NULL ? "yes" : "no", w->seccomp ? "yes" : "no");
 	if (a->conf.ready_fd != -1) {
 		(void)!write(a->conf.ready_fd, "", 1);
 		fd_close(&a->conf.ready_fd);

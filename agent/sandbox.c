@@ -19,6 +19,7 @@
 #include "agent/homefs.h"
 #include "agent/landlock.h"
 #include "agent/ns.h"
+#include "agent/walls.h"
 #include "agent/repl.h"
 #include "base/err.h"
 #include "base/fdio.h"
@@ -192,7 +193,7 @@ sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 	const struct ns_spec ns = {
 	    .home = sb->home,
 	    .homes = m->homes,
-	    .ll = m->landlock,
+	    .ll = m->walls->landlock,
 	    .ruleset = sb->confine.ruleset,
 	    .home_fs = sb->in_memory ? sb->home_fd : -1,
 	    .network = spec->net == SANDBOX_NET_NONE,
@@ -202,14 +203,14 @@ sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 	};
 	int r;
 
-	sb->confine.no_userns = m->no_userns;
-	if (m->cgroup != NULL &&
-	    (r = cgroup_make(m->cgroup, sb->id, spec->max_mem_mb << 20,
+	sb->confine.no_userns = walls_userns_each(m->walls);
+	if (m->walls->cgroup != NULL &&
+	    (r = cgroup_make(m->walls->cgroup, sb->id, spec->max_mem_mb << 20,
 			     spec->max_procs, &sb->confine.cgroup, why)) != 0)
 		return r;
-	if (m->borrow == NULL)
+	if (m->walls->borrow == NULL)
 		return 0;
-	if ((r = ns_new(m->loop, m->borrow, &ns, &sb->ns, why)) != 0)
+	if ((r = ns_new(m->loop, m->walls->borrow, &ns, &sb->ns, why)) != 0)
 		return r;
 	sb->confine.ns = sb->ns;
 	sb->confine.home = sb->home;
@@ -221,15 +222,14 @@ static int
 sandbox_possible(const struct sandbox_means *m, const struct sandbox_spec *spec,
 		 char **why)
 {
-	if (spec->disk_mb != 0 && m->borrow == NULL)
+	if (spec->disk_mb != 0 && m->walls->borrow == NULL)
 		*why = xstrdup("disk_mb: needs namespaces, which this machine "
 			       "does not permit; max_file_mb bounds each file");
-	else if (spec->net == SANDBOX_NET_NONE && m->borrow == NULL)
+	else if (spec->net == SANDBOX_NET_NONE && m->walls->borrow == NULL)
 		*why = xstrdup("network: \"none\" needs namespaces, which this "
 			       "machine does not permit");
 	else if (spec->net == SANDBOX_NET_OUTBOUND &&
-		 (m->landlock == NULL ||
-		  landlock_effective_abi(m->landlock) < LANDLOCK_ABI_BIND))
+		 walls_landlock_abi(m->walls) < LANDLOCK_ABI_BIND)
 		*why = xstrdup("network: \"outbound\" needs Landlock ABI 4, "
 			       "which this kernel lacks");
 	else
@@ -250,11 +250,11 @@ sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
 		*why = xasprintf("cannot make a home: %s", strerror(errno));
 		return r;
 	}
-	if ((r = sandbox_confine(sb, m->landlock, spec)) != 0) {
+	if ((r = sandbox_confine(sb, m->walls->landlock, spec)) != 0) {
 		*why = xasprintf("Landlock: %s", strerror(errno));
 		return r;
 	}
-	if ((r = sandbox_enclose(sb, m, spec, &detail)) != 0) {
+	if (sandbox_enclose(sb, m, spec, &detail) != 0) {
 		*why = xasprintf("cannot be enclosed: %s", detail);
 		free(detail);
 		return E_SYS;

@@ -18,11 +18,10 @@
 #include "base/str.h"
 #include "net/loop.h"
 
-struct borrow;
-struct cgroup;
 struct host;
 struct landlock;
 struct ns;
+struct walls;
 struct repl_set;
 
 #define SANDBOX_ID_LEN    12
@@ -87,11 +86,8 @@ struct sandbox_means {
 	struct loop *loop;
 	const char *homes;
 	int homes_fd;
-	const struct landlock *landlock; /* NULL: none */
-	struct borrow *borrow;           /* NULL: no namespaces */
-	struct cgroup *cgroup;           /* NULL: no control groups */
-	bool no_userns;                  /* see seccomp.h */
-	void (*died)(void *sb);          /* all its processes are gone */
+	const struct walls *walls;
+	void (*died)(void *sb); /* all its processes are gone */
 };
 
 /* Makes the home (as uid's) and all that commands need. The rest of sb is set:
