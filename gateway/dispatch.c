@@ -79,7 +79,9 @@ dispatch_need(struct exchange *ex)
 	struct auth_req *q = &ex->want;
 
 	/* By name it is a sandbox or a job, whatever the path says. */
-	ex->by_label = m->label.len > 0 && route_agent(t, m->label) == NULL;
+	ex->by_label =
+	    m->label.len > 0 && (route_agent(t, m->label) == NULL ||
+				 route_is_machine(route_lookup(t, m->label)));
 	q->id = ex->by_label ? m->label : m->id;
 	q->need = AUTH_NEED_SANDBOX;
 	if (m->kind == ROUTE_API)
@@ -185,7 +187,7 @@ go_agent(struct exchange *ex)
 	if (agent_down(ex))
 		return;
 	if (ex->m.label.len > 0 && ex->sb != NULL && ex->sb->conf == NULL &&
-	    !is_list(tail))
+	    !route_is_machine(ex->sb) && !is_list(tail))
 		tail = scoped_target(ex, ex->sb->id, tail);
 	ex->target = tail;
 	proxy_start(ex);
@@ -213,6 +215,35 @@ go_job(struct exchange *ex)
 	proxy_start(ex);
 }
 
+/* A port that only its agent can connect to: below that one's own route. */
+static void
+go_port_there(struct exchange *ex)
+{
+	const struct route_sandbox *sb = ex->sb;
+	bool machine = route_is_machine(sb);
+	struct strv tail = ex->m.tail;
+	char *p;
+
+	if (ex->m.keep_prefix) /* all of it is the inner server's */
+		tail = http1_path(httpd_head(ex->rq));
+	if (!route_stays_below(tail)) {
+		exchange_fail(ex, GE_BAD_REQUEST,
+			      "dot segments cannot be sent on there");
+		return;
+	}
+	(void)find_agent(ex);
+	if (agent_down(ex))
+		return;
+	p = httpd_alloc(ex->rq, tail.len + 128);
+	tail.len =
+	    (size_t)snprintf(p, tail.len + 128, "/v1/%s%s%sproxy/%u%.*s",
+			     machine ? "" : "sandboxes/", machine ? "" : sb->id,
+			     machine ? "" : "/", ex->m.port, STRV_ARG(tail));
+	tail.p = p;
+	ex->target = tail;
+	proxy_start(ex);
+}
+
 /* A port: what the server inside gets as its target. */
 static void
 go_port(struct exchange *ex)
@@ -230,22 +261,10 @@ go_port(struct exchange *ex)
 		return;
 	}
 	if (!connector_reaches(ex->sb)) {
-		/* through its agent, which proxies on */
-		if (!route_stays_below(tail)) {
-			exchange_fail(ex, GE_BAD_REQUEST,
-				      "dot segments cannot be sent on there");
-			return;
-		}
-		(void)find_agent(ex);
-		if (agent_down(ex))
-			return;
-		p = httpd_alloc(ex->rq, tail.len + 128);
-		tail.len = (size_t)snprintf(
-		    p, tail.len + 128, "/v1/sandboxes/%s/%s/%u%.*s", ex->sb->id,
-		    ex->m.keep_prefix ? "absproxy" : "proxy", ex->m.port,
-		    STRV_ARG(tail));
-		tail.p = p;
-	} else if (ex->m.keep_prefix) {
+		go_port_there(ex);
+		return;
+	}
+	if (ex->m.keep_prefix) {
 		tail = http1_path(httpd_head(ex->rq));
 	} else if (tail.len == 0) {
 		tail = STRV("/");

@@ -144,6 +144,26 @@ learn(struct remote *r, const struct json *list)
 	hash_free(ids);
 }
 
+/* An agent of one sandbox: the machine itself, under the tunnel's name, which
+ * the agent's own secret opens. */
+static void
+learn_machine(struct remote *r)
+{
+	struct strv name = strv_of(r->name);
+	const struct route_sandbox *sb =
+	    route_lookup(owner_table(r->o.owner), name);
+	struct hash *ids = hash_new();
+
+	r->dedicated = true;
+	(void)hash_set(ids, name, r);
+	(void)owner_agent_keep(r->o.owner, r->name, ids, "deleted");
+	hash_free(ids);
+	if (sb == NULL || sb->gone)
+		owner_add(r->o.owner, name, 1, r->name, r->conf.ns,
+			  strv_of(r->conf.token));
+	r->sandboxes = 1;
+}
+
 /* --- the conversation -------------------------------------------------- */
 
 static void
@@ -190,7 +210,7 @@ answered_cb(int err, unsigned status, struct strv body, void *arg)
 		r->dedicated = false;
 		listed(r, body);
 	} else if (step == REMOTE_GET_LIST && err == 0 && status == 404) {
-		r->dedicated = true;
+		learn_machine(r);
 		settled(r);
 	} else {
 		failed_status(r, err, status);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/defs.h"
@@ -99,6 +100,15 @@ struct route_agent *route_agent(struct route_table *t, struct strv name);
 struct route_agent *route_default_agent(struct route_table *t);
 size_t route_count(const struct route_table *t);
 struct route_sandbox *route_each(struct route_table *t, size_t *pos);
+
+/* A sandbox with its agent's name is the machine of an agent that serves no
+ * others (dedicated mode). */
+static inline bool
+route_is_machine(const struct route_sandbox *s)
+{
+	return s != NULL && s->agent != NULL &&
+	       strcmp(s->id, s->agent->name) == 0;
+}
 
 /* Applies one message of PROTOCOL.md section 2 (agent, unagent, down, up,
  * sandbox, job, gone, bearer, unbearer). 0, E_NOTFOUND: not a table message,

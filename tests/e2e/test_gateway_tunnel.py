@@ -452,3 +452,53 @@ def test_api(tmp):
         assert ask("/t/resolve?url=http://localhost:4001")[0] == 404
         assert ask("/t/resolve?url=file:///etc/passwd")[0] == 400
         assert ask("/t/resolve")[0] == 400
+
+
+class Inner(http.server.BaseHTTPRequestHandler):
+    """A server on the far machine: says what it was asked for."""
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.path.encode())
+
+
+def test_ports_of_a_dedicated_machine(tmp):
+    far = pick_port()
+    with Sshd(tmp) as sshd, FarAgent(tmp / "far", far), \
+            http.server.HTTPServer(("127.0.0.1", 0), Inner) as inner, \
+            gateway(tmp, tunnel("t", sshd, far)) as gw:
+        threading.Thread(target=inner.serve_forever, daemon=True).start()
+        port = inner.server_address[1]
+        r = program(["token", "add", "ann", "--namespace", "team", "-c",
+                     gw.config])
+        ann = {"Authorization": "Bearer " + r.stdout.split()[-1]}
+        r = program(["token", "add", "bob", "--namespace", "other", "-c",
+                     gw.config])
+        bob = {"Authorization": "Bearer " + r.stdout.split()[-1]}
+        wait_up(gw, "t")
+        until(lambda: call(gw, "GET", "/t--49983.x/v1/procs", token=None,
+                           headers=ann).status == 200, "ann is known")
+        for target, seen in (
+                (f"/t--49983.x/v1/proxy/{port}/a?b", "/a?b"),
+                (f"/t--{port}.x/a?b", "/a?b"),
+                (f"/t--{port}.x?b", "/?b"),
+                (f"/t--49983.x/v1/absproxy/{port}/a?b",
+                 f"/t--49983.x/v1/absproxy/{port}/a?b"),
+                (f"/v1/sandboxes/t/proxy/{port}/z", "/z")):
+            for who in ({"token": OPERATOR}, {"token": AGENT_TOKEN},
+                        {"token": None, "headers": ann}):
+                r = call(gw, "GET", target, **who)
+                assert (r.status, r.body.decode()) == (200, seen), r
+            assert call(gw, "GET", target, token=None,
+                        headers=bob).status == 403
+            assert call(gw, "GET", target, token="wrong").status == 401
+        assert run(gw, "/t--49983.x/v1", "echo hi", token=AGENT_TOKEN) == \
+            "hi\n"
+        sshd.stop()
+        wait_down(gw, "t")
+        assert call(gw, "GET", f"/t--{port}.x/").status == 503
+        inner.shutdown()
