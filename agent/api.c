@@ -403,10 +403,10 @@ api_idle(const struct api *a)
 	if (a->busy > 0)
 		return false;
 	if (a->o.root != NULL)
-		return a->o.root->runs.nbackground == 0;
+		return sandbox_idle(a->o.root);
 	for (struct sandbox *sb = host_next(a->o.host, NULL); sb != NULL;
 	     sb = host_next(a->o.host, sb)) {
-		if (sb->runs.nbackground > 0)
+		if (!sandbox_idle(sb))
 			return false;
 	}
 	return true;
@@ -415,5 +415,16 @@ api_idle(const struct api *a)
 uint64_t
 api_active_ms(const struct api *a)
 {
-	return a->active_ms;
+	uint64_t ms = a->active_ms;
+
+	if (a->o.root != NULL)
+		return sandbox_active_ms(a->o.root) > ms
+			   ? sandbox_active_ms(a->o.root)
+			   : ms;
+	for (struct sandbox *sb = host_next(a->o.host, NULL); sb != NULL;
+	     sb = host_next(a->o.host, sb)) {
+		if (sandbox_active_ms(sb) > ms)
+			ms = sandbox_active_ms(sb);
+	}
+	return ms;
 }

@@ -178,11 +178,16 @@ control_connect_error(struct control_conn *cc, uint64_t n, int err)
 
 /* fd is ours. */
 static int
-control_hand_over(struct control_conn *cc, uint64_t n, int fd)
+control_hand_over(struct control_conn *cc, uint64_t n, struct sandbox *sb,
+		  int fd)
 {
 	int r = seqpkt_sendf(cc->sp, fd, "ok %llu", (unsigned long long)n);
 
+	lent_add(&sb->lent, fd);
 	fd_close(&fd);
+	sb->active_ms = loop_now_ms(cc->control->loop);
+	if (sb->host != NULL && sb->idle_ms != 0)
+		timer_set(&sb->timer, sandbox_look_ms(sb->idle_ms));
 	return r;
 }
 
@@ -191,11 +196,12 @@ control_dialed(int err, int fd, const struct addr *used, void *arg)
 {
 	struct control_dial *d = arg;
 	struct control_conn *cc = d->cc;
+	struct sandbox *root = cc->control->root;
 	uint64_t n = d->n;
 
 	(void)used;
 	control_dial_free(d);
-	(void)control_sent(cc, err == 0 ? control_hand_over(cc, n, fd)
+	(void)control_sent(cc, err == 0 ? control_hand_over(cc, n, root, fd)
 					: control_connect_error(cc, n, err));
 }
 
@@ -258,8 +264,7 @@ control_connect(struct control_conn *cc, uint64_t n, struct strv rest)
 		return control_dial(cc, n, (uint16_t)port);
 	if (r != 0)
 		return control_connect_error(cc, n, r);
-	sb->active_ms = loop_now_ms(cc->control->loop);
-	return control_hand_over(cc, n, fd);
+	return control_hand_over(cc, n, sb, fd);
 }
 
 static void

@@ -490,7 +490,7 @@ static void
 host_timer_cb(void *arg)
 {
 	struct sandbox *sb = arg;
-	uint64_t quiet;
+	uint64_t now = loop_now_ms(sb->host->loop), quiet;
 
 	if (sb->state == SANDBOX_DYING) {
 		host_dying(sb);
@@ -498,10 +498,13 @@ host_timer_cb(void *arg)
 	}
 	if (sb->state != SANDBOX_LIVE)
 		return;
-	quiet = loop_now_ms(sb->host->loop) - sb->active_ms;
-	if (!sandbox_idle(sb))
-		timer_set(&sb->timer, sb->idle_ms);
-	else if (quiet < sb->idle_ms)
+	if (!sandbox_idle(sb)) {
+		sb->active_ms = now;
+		timer_set(&sb->timer, sandbox_look_ms(sb->idle_ms));
+		return;
+	}
+	quiet = now - sandbox_active_ms(sb);
+	if (quiet < sb->idle_ms)
 		timer_set(&sb->timer, sb->idle_ms - quiet);
 	else
 		host_delete(sb->host, sb, "idle", NULL);

@@ -88,6 +88,8 @@ libagent_a_SOURCES = \
 	agent/landlock.h \
 	agent/leftover.c \
 	agent/leftover.h \
+	agent/lent.c \
+	agent/lent.h \
 	agent/ns.c \
 	agent/ns.h \
 	agent/nemo.c \

@@ -68,6 +68,7 @@ struct agent {
 	struct listener *nemo_listener;
 	struct portscan_own own;
 	struct timer idle;
+	uint64_t busy_ms; /* when it was last seen in use */
 	struct timer stop;
 	enum main_phase phase;
 	uint64_t phase_ms; /* when it began */
@@ -314,6 +315,8 @@ main_active_ms(struct agent *a)
 {
 	uint64_t ms = api_active_ms(a->api);
 
+	if (a->busy_ms > ms)
+		ms = a->busy_ms;
 	if (a->nemo != NULL && nemo_active_ms(a->nemo) > ms)
 		ms = nemo_active_ms(a->nemo);
 	return ms;
@@ -327,10 +330,13 @@ main_idle_cb(void *arg)
 
 	if (a->phase != MAIN_RUNS)
 		return;
-	quiet = now - main_active_ms(a);
 	if (!api_idle(a->api) || (a->nemo != NULL && !nemo_idle(a->nemo))) {
-		timer_set(&a->idle, 1000);
-	} else if (quiet < a->conf.idle_ms) {
+		a->busy_ms = now;
+		timer_set(&a->idle, sandbox_look_ms(a->conf.idle_ms));
+		return;
+	}
+	quiet = now - main_active_ms(a);
+	if (quiet < a->conf.idle_ms) {
 		timer_set(&a->idle, a->conf.idle_ms - quiet);
 	} else {
 		main_stop(a, "idle");

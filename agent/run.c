@@ -74,8 +74,10 @@ run_count(struct run *r, int by)
 	struct run_set *s = r->set;
 
 	s->nlive += (size_t)by;
-	if (r->ring != NULL)
+	if (r->ring != NULL) {
 		s->nbackground += (size_t)by;
+		s->ended_ms = loop_now_ms(s->place.loop);
+	}
 	if (s->changed != NULL)
 		s->changed(s, s->arg);
 }

@@ -42,6 +42,7 @@ struct run_set {
 	struct run *first, *last; /* in order of their start */
 	size_t nlive;             /* processes that run */
 	size_t nbackground;       /* of them, those that keep output */
+	uint64_t ended_ms;        /* loop time when the last of these ended */
 	unsigned long serial;
 	uint64_t pause_us; /* until then nothing is started */
 	size_t cmd_mem;    /* of their commands and tags */

@@ -26,9 +26,12 @@
 #include "base/mem.h"
 #include "net/sockdir.h"
 
-#define SANDBOX_PROXY_DIR ".sbx/proxy"
-#define SANDBOX_NOFILE    65536
-#define SANDBOX_DIR_MAX   (4 << 20)
+#define SANDBOX_PROXY_DIR   ".sbx/proxy"
+#define SANDBOX_LOOKS       8 /* in an idle time */
+#define SANDBOX_LOOK_MIN_MS 250
+#define SANDBOX_LOOK_MAX_MS 30000
+#define SANDBOX_NOFILE      65536
+#define SANDBOX_DIR_MAX     (4 << 20)
 
 extern char **environ;
 
@@ -284,6 +287,7 @@ sandbox_drop(struct sandbox *sb)
 	free(sb->home);
 	free(sb->proxy_dir);
 	sb->home = sb->proxy_dir = NULL;
+	lent_clear(&sb->lent);
 	mem_secure_zero(sb->token, sizeof(sb->token));
 	sb->dropped = true;
 	if (sb->busy == 0)
@@ -346,9 +350,27 @@ sandbox_leave(struct sandbox *sb)
 }
 
 bool
-sandbox_idle(const struct sandbox *sb)
+sandbox_idle(struct sandbox *sb)
 {
-	return sb->busy == 0 && sb->runs.nbackground == 0;
+	return sb->busy == 0 && sb->runs.nbackground == 0 &&
+	       !lent_any(&sb->lent);
+}
+
+uint64_t
+sandbox_active_ms(const struct sandbox *sb)
+{
+	return sb->runs.ended_ms > sb->active_ms ? sb->runs.ended_ms
+						 : sb->active_ms;
+}
+
+uint64_t
+sandbox_look_ms(uint64_t idle_ms)
+{
+	uint64_t ms = idle_ms / SANDBOX_LOOKS;
+
+	if (ms < SANDBOX_LOOK_MIN_MS)
+		return SANDBOX_LOOK_MIN_MS;
+	return ms < SANDBOX_LOOK_MAX_MS ? ms : SANDBOX_LOOK_MAX_MS;
 }
 
 /* Who serves it is as trusted as the agent: whoever runs here is the same. */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/lent.h"
 #include "agent/run.h"
 #include "agent/spawn.h"
 #include "agent/work.h"
@@ -64,6 +65,7 @@ struct sandbox {
 	bool in_memory; /* the home, which is mounted in ns only */
 	struct ns *ns;  /* NULL: none of its own */
 	struct run_set runs;
+	struct lent lent;       /* connections that a gateway has */
 	struct repl_set *repls; /* NULL: none yet */
 	unsigned busy;          /* requests and tunnels in progress */
 	unsigned removals;      /* of directories, under way */
@@ -106,7 +108,12 @@ struct sandbox *sandbox_new_dedicated(struct proc_env *procs, struct loop *l,
 /* Something begins and ends that keeps it from being idle. */
 void sandbox_enter(struct sandbox *sb);
 void sandbox_leave(struct sandbox *sb);
-bool sandbox_idle(const struct sandbox *sb);
+/* Looks at lent connections too, so not to be asked all the time. */
+bool sandbox_idle(struct sandbox *sb);
+/* Loop time of the last activity that has ended. */
+uint64_t sandbox_active_ms(const struct sandbox *sb);
+/* How long until one that is in use is looked at again. */
+uint64_t sandbox_look_ms(uint64_t idle_ms);
 
 /* A connection to its server on that port, as hostile: see net/sockdir.h. In
  * dedicated mode E_UNSUPPORTED when no socket file serves that port: then TCP
