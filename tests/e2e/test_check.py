@@ -36,7 +36,10 @@ def test_full(tmp):
             "namespaces", "cgroup",
             "seccomp", "homes"} <= set(by_name)
     for line, c in zip(out.splitlines(), got["checks"]):
-        assert line.split()[:2] == [c["state"], c["name"]]
+        state, name = line.split()[:2]
+        assert name == c["name"]
+        # Other tests' sandboxes come and go.
+        assert state == c["state"] or name == "users"
     assert by_name["root"]["state"] == "yes"
     assert "ABI" in by_name["landlock"]["text"]
     assert "will be made" in by_name["homes"]["text"]
