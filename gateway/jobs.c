@@ -44,7 +44,7 @@ jobs_prune(struct jobs *js)
 		conf->retention_max, PRUNE_EACH, pruned_cb, js, &n) != 0)
 		n = 0;
 	task_post(js->o.loop, &js->batch);
-	timer_set(&js->prune, n == PRUNE_EACH ? 10 : PRUNE_MS);
+	timer_set(&js->prune, n != 0 ? 10 : PRUNE_MS);
 }
 
 static void

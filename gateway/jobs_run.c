@@ -150,7 +150,8 @@ end_text(const struct live *l, enum job_event ev, const struct launch_end *end)
 		strbuf_adds(&b, "was lost");
 		break;
 	}
-	if (end->message != NULL && end->message[0] != '\0')
+	if (end->message != NULL && end->message[0] != '\0' &&
+	    strcmp(end->message, b.s) != 0)
 		strbuf_addf(&b, ": %.*s", LAUNCH_TEXT, end->message);
 	return strbuf_take(&b);
 }

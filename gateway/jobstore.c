@@ -22,7 +22,6 @@
 #include "gateway/jobstore_int.h"
 
 #define APPLICATION_ID 0x5342584a /* "SBXJ" */
-#define PRUNE_MAX      256
 
 static const char *const texts[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
@@ -61,10 +60,12 @@ static const char *const texts[ST_COUNT] = {
 		    " AND step.seq > ?3 ORDER BY step.seq",
     [ST_LAST_STEP] = "SELECT seq FROM sqlite_sequence WHERE name = 'step'",
     [ST_OLD] = "SELECT id, seq FROM job INDEXED BY job_ended"
-	       " WHERE finished_ms > 0 AND (finished_ms < ?1 OR finished_ms <="
-	       " (SELECT finished_ms FROM job WHERE finished_ms > 0"
-	       " ORDER BY finished_ms DESC LIMIT 1 OFFSET ?2))"
-	       " ORDER BY finished_ms LIMIT ?3",
+	       " WHERE finished_ms > 0 AND finished_ms < ?1"
+	       " ORDER BY finished_ms LIMIT ?2",
+    [ST_NAMESPACES] = "SELECT DISTINCT ns FROM job",
+    [ST_EXCESS] = "SELECT id, seq FROM job INDEXED BY job_ended_ns"
+		  " WHERE ns = ?1 AND finished_ms > 0"
+		  " ORDER BY finished_ms DESC LIMIT ?2 OFFSET ?3",
     [ST_DELETE] = "DELETE FROM job WHERE seq = ?1",
 };
 
@@ -89,6 +90,8 @@ static const char *const migrations[] = {
     "CREATE INDEX job_ns ON job (ns, seq);"
     "CREATE INDEX job_live ON job (ns, seq) WHERE finished_ms = 0;"
     "CREATE INDEX job_ended ON job (finished_ms) WHERE finished_ms > 0;"
+    "CREATE INDEX job_ended_ns ON job (ns, finished_ms)"
+    " WHERE finished_ms > 0;"
     "CREATE UNIQUE INDEX job_request ON job (ns, request_id)"
     " WHERE request_id IS NOT NULL;"
     "CREATE TABLE label ("
@@ -156,8 +159,8 @@ jobstore_bind_int(sqlite3_stmt *st, int i, int64_t v)
 }
 
 /* For statements without rows. */
-static int
-run(struct jobstore *s, sqlite3_stmt *st, const char *what)
+int
+jobstore_run(struct jobstore *s, sqlite3_stmt *st, const char *what)
 {
 	int rc = sqlite3_step(st), r = 0;
 
@@ -167,14 +170,14 @@ run(struct jobstore *s, sqlite3_stmt *st, const char *what)
 	return r;
 }
 
-static int
-begin(struct jobstore *s)
+int
+jobstore_begin(struct jobstore *s)
 {
 	int r;
 
 	if (s->in_tx)
 		return 0;
-	if ((r = run(s, jobstore_use(s, ST_BEGIN), "begin")) == 0)
+	if ((r = jobstore_run(s, jobstore_use(s, ST_BEGIN), "begin")) == 0)
 		s->in_tx = true;
 	return r;
 }
@@ -187,9 +190,9 @@ jobstore_commit(struct jobstore *s)
 	if (!s->in_tx)
 		return 0;
 	s->in_tx = false;
-	if ((r = run(s, jobstore_use(s, ST_COMMIT), "commit")) != 0 &&
+	if ((r = jobstore_run(s, jobstore_use(s, ST_COMMIT), "commit")) != 0 &&
 	    sqlite3_get_autocommit(s->db) == 0)
-		(void)run(s, jobstore_use(s, ST_ROLLBACK), "rollback");
+		(void)jobstore_run(s, jobstore_use(s, ST_ROLLBACK), "rollback");
 	return r;
 }
 
@@ -428,7 +431,7 @@ add_labels(struct jobstore *s, const struct job *j)
 		jobstore_bind_int(st, 3, (int64_t)i);
 		jobstore_bind_text(st, 4, l->v[i].key);
 		jobstore_bind_text(st, 5, l->v[i].value);
-		r = run(s, st, "label");
+		r = jobstore_run(s, st, "label");
 	}
 	return r;
 }
@@ -447,7 +450,7 @@ add_step(struct jobstore *s, const struct job *j, uint64_t *step)
 	jobstore_bind_int(st, 6, j->changed_ms);
 	if (j->has_exit)
 		jobstore_bind_int(st, 7, j->exit_code);
-	if ((r = run(s, st, "step")) == 0)
+	if ((r = jobstore_run(s, st, "step")) == 0)
 		*step = (uint64_t)sqlite3_last_insert_rowid(s->db);
 	return r;
 }
@@ -472,7 +475,7 @@ insert_row(struct jobstore *s, struct job *j)
 	jobstore_bind_text(st, 8, j->message);
 	jobstore_bind_int(st, 9, j->created_ms);
 	jobstore_bind_view(st, 10, (struct strv){spec.s, spec.len});
-	if ((r = run(s, st, "insert")) == 0)
+	if ((r = jobstore_run(s, st, "insert")) == 0)
 		j->seq = (uint64_t)sqlite3_last_insert_rowid(s->db);
 	strbuf_clear(&spec);
 	return r;
@@ -484,12 +487,12 @@ jobstore_insert(struct jobstore *s, struct job *j, uint64_t *step)
 	int r;
 
 	/* What fails half-way must not stay: in a transaction of its own. */
-	if ((r = jobstore_commit(s)) != 0 || (r = begin(s)) != 0)
+	if ((r = jobstore_commit(s)) != 0 || (r = jobstore_begin(s)) != 0)
 		return r;
 	if ((r = insert_row(s, j)) != 0 || (r = add_labels(s, j)) != 0 ||
 	    (r = add_step(s, j, step)) != 0) {
 		s->in_tx = false;
-		(void)run(s, jobstore_use(s, ST_ROLLBACK), "rollback");
+		(void)jobstore_run(s, jobstore_use(s, ST_ROLLBACK), "rollback");
 		return r;
 	}
 	return jobstore_commit(s);
@@ -501,7 +504,7 @@ jobstore_update(struct jobstore *s, const struct job *j, uint64_t *step)
 	sqlite3_stmt *st;
 	int r;
 
-	if ((r = begin(s)) != 0)
+	if ((r = jobstore_begin(s)) != 0)
 		return r;
 	st = jobstore_use(s, ST_UPDATE);
 	jobstore_bind_int(st, 1, (int64_t)j->seq);
@@ -514,7 +517,7 @@ jobstore_update(struct jobstore *s, const struct job *j, uint64_t *step)
 	jobstore_bind_int(st, 7, j->started_ms);
 	jobstore_bind_int(st, 8, j->finished_ms);
 	jobstore_bind_int(st, 9, j->changed_ms);
-	if ((r = run(s, st, "update")) != 0)
+	if ((r = jobstore_run(s, st, "update")) != 0)
 		return r;
 	return add_step(s, j, step);
 }
@@ -525,48 +528,11 @@ jobstore_labels(struct jobstore *s, const struct job *j)
 	sqlite3_stmt *st;
 	int r;
 
-	if ((r = begin(s)) != 0)
+	if ((r = jobstore_begin(s)) != 0)
 		return r;
 	st = jobstore_use(s, ST_LABELS_DEL);
 	jobstore_bind_int(st, 1, (int64_t)j->seq);
-	if ((r = run(s, st, "labels")) != 0)
+	if ((r = jobstore_run(s, st, "labels")) != 0)
 		return r;
 	return add_labels(s, j);
-}
-
-/* --- forgetting -------------------------------------------------------- */
-int
-jobstore_prune(struct jobstore *s, int64_t before_ms, uint64_t keep,
-	       unsigned max, void (*fn)(const char *id, void *arg), void *arg,
-	       unsigned *n)
-{
-	struct {
-		char id[JOB_ID_LEN + 1];
-		int64_t seq;
-	} dead[PRUNE_MAX];
-	sqlite3_stmt *st = jobstore_use(s, ST_OLD);
-	unsigned k = 0;
-	int r = 0;
-
-	jobstore_bind_int(st, 1, before_ms);
-	jobstore_bind_int(st, 2, keep < INT64_MAX ? (int64_t)keep : INT64_MAX);
-	jobstore_bind_int(st, 3, max < PRUNE_MAX ? max : PRUNE_MAX);
-	while (k < PRUNE_MAX && sqlite3_step(st) == SQLITE_ROW) {
-		(void)snprintf(dead[k].id, sizeof(dead[k].id), "%s",
-			       (const char *)sqlite3_column_text(st, 0));
-		dead[k++].seq = sqlite3_column_int64(st, 1);
-	}
-	(void)sqlite3_reset(st);
-	*n = 0;
-	for (unsigned i = 0; i < k; i++) {
-		if ((r = begin(s)) != 0)
-			return r;
-		st = jobstore_use(s, ST_DELETE);
-		jobstore_bind_int(st, 1, dead[i].seq);
-		if ((r = run(s, st, "delete")) != 0)
-			return r;
-		fn(dead[i].id, arg);
-		(*n)++;
-	}
-	return 0;
 }

@@ -82,8 +82,9 @@ int jobstore_steps(struct jobstore *s, const char *ns, struct strv id,
 		   void *arg) SBX_MUST_CHECK;
 uint64_t jobstore_last_step(struct jobstore *s);
 
-/* Takes at most max ended jobs out: those that ended before before_ms, and
- * the oldest of those above keep. fn is told each id. *n: how many. */
+/* Takes at most max ended jobs out: those that ended before before_ms, or, when
+ * there are none, the oldest ones of namespaces that have more than keep. fn is
+ * told each id. *n: how many; 0: all is done. */
 int jobstore_prune(struct jobstore *s, int64_t before_ms, uint64_t keep,
 		   unsigned max, void (*fn)(const char *id, void *arg),
 		   void *arg, unsigned *n) SBX_MUST_CHECK;

@@ -32,6 +32,8 @@ enum jobstore_stmt {
 	ST_STEPS_NS,
 	ST_LAST_STEP,
 	ST_OLD,
+	ST_NAMESPACES,
+	ST_EXCESS,
 	ST_DELETE,
 	ST_COUNT
 };
@@ -44,6 +46,9 @@ struct jobstore {
 
 /* Reset, nothing bound. */
 sqlite3_stmt *jobstore_use(struct jobstore *s, enum jobstore_stmt which);
+/* Runs a statement that has no rows. */
+int jobstore_run(struct jobstore *s, sqlite3_stmt *st, const char *what);
+int jobstore_begin(struct jobstore *s); /* a transaction, unless one is open */
 /* Logs and translates what SQLite said last. */
 int jobstore_failed(struct jobstore *s, const char *what);
 /* The text is borrowed until the statement was run. NULL: NULL. */

@@ -88,6 +88,7 @@ libgateway_a_SOURCES = \
 	gateway/jobstore.c \
 	gateway/jobstore.h \
 	gateway/jobstore_int.h \
+	gateway/jobstore_prune.c \
 	gateway/jobstore_read.c \
 	gateway/launch.c \
 	gateway/launch.h \

@@ -9,9 +9,11 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -660,6 +662,47 @@ retention(void **state)
 	job_clear(&j);
 }
 
+/* A disk that is full: what runs is still said right, and stored when there is
+ * room again. */
+static void
+full_disk(void **state)
+{
+	struct rlimit was, none = {0};
+	struct fake_job *fj;
+	struct job j = make(false, &fj), k;
+	bool existed;
+	struct job_spec s = make_spec(false);
+	char *why = NULL;
+
+	(void)state;
+	batch();
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+	none.rlim_max = was.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	fx.watch.fn = watch_cb;
+	jobs_watch_add(fx.js, &fx.watch, STRV("ann"), STRV(""));
+	started(fj, "");
+	batch();
+	expect_state(&j, JOB_RUNNING, NULL);
+	ended(fj, LAUNCH_EXITED, 7, 0, "");
+	batch();
+	expect_state(&j, JOB_COMPLETED, "ended with exit code 7");
+	assert_int_equal(fx.steps.len, 0);
+	assert_int_not_equal(
+	    jobs_create(fx.js, "ann", "ann", &s, &k, &existed, &why), 0);
+	assert_non_null(strstr(why, "could not be stored"));
+	free(why);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+	while (fx.steps.len == 0)
+		loop_once(fx.l, true);
+	assert_string_equal(fx.steps.s, "COMPLETED ");
+	jobs_watch_del(&fx.watch);
+	reopen();
+	expect_state(&j, JOB_COMPLETED, "ended with exit code 7");
+	job_clear(&j);
+}
+
 int
 main(void)
 {
@@ -667,7 +710,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    T(ordinary), T(sandbox),  T(ends),       T(stopping),
 	    T(refusals), T(timeouts), T(request_id), T(adoption),
-	    T(relabel),  T(watching), T(retention),
+	    T(relabel),  T(watching), T(retention),  T(full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

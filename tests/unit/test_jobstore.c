@@ -332,13 +332,16 @@ pruning(void **state)
 		step(s, &j, JOB_EV_EXIT, 100 * i, &code);
 		job_clear(&j);
 	}
+	put(s, 7, "bob", NULL); /* his are counted apart */
 	assert_int_equal(jobstore_prune(s, 150, 100, 10, see_id, NULL, &n), 0);
 	assert_int_equal(n, 1);
 	expect("1 ");
+	assert_int_equal(jobstore_prune(s, 0, 4, 10, see_id, NULL, &n), 0);
+	assert_int_equal(n, 0);
 	assert_int_equal(jobstore_prune(s, 0, 2, 1, see_id, NULL, &n), 0);
-	expect("2 ");
-	assert_int_equal(jobstore_prune(s, 0, 2, 10, see_id, NULL, &n), 0);
 	expect("4 ");
+	assert_int_equal(jobstore_prune(s, 0, 2, 10, see_id, NULL, &n), 0);
+	expect("2 ");
 	assert_int_equal(jobstore_prune(s, 0, 2, 10, see_id, NULL, &n), 0);
 	assert_int_equal(n, 0);
 	list(s, &q, 0, "6 5 3 ");
