@@ -377,7 +377,13 @@ connect_failed(struct exchange *ex, int err)
 			      NULL);
 		break;
 	case E_NOTFOUND:
-		exchange_fail(ex, GE_SANDBOX_STOPPED, NULL);
+		/* a host of many has no ports of its own */
+		if (ex->sb != NULL && ex->sb->job && !ex->sb->gone)
+			exchange_fail(ex, GE_NO_ROUTE,
+				      "this job's ports are below "
+				      "/v1/sandboxes/<id>/proxy/");
+		else
+			exchange_fail(ex, GE_SANDBOX_STOPPED, NULL);
 		break;
 	default:
 		exchange_fail(ex, GE_UNREACHABLE, NULL);
