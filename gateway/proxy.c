@@ -289,10 +289,27 @@ static const struct httpc_cbs upstream_cbs = {
 
 /* --- sending ----------------------------------------------------------- */
 
+/* The client ended its side. Over TLS that is its end; on plain TCP it may
+ * still read, which only a write would show: an agent writes a few pings when
+ * it sees the same. */
+static void
+client_eof(struct httpd_req *rq, void *arg)
+{
+	struct exchange *ex = arg;
+
+	if (exchange_https(ex))
+		exchange_peer_eof(rq, ex);
+	else if (exchange_to_agent(ex) && ex->up != NULL && ex->request_ended)
+		stream_shutdown(httpc_stream(ex->up));
+}
+
 static const struct httpd_req_cbs plain_cbs = {.drained = client_drained,
+					       .peer_eof = client_eof,
 					       .closed = exchange_closed};
-static const struct httpd_req_cbs body_cbs = {
-    .body = request_body, .drained = client_drained, .closed = exchange_closed};
+static const struct httpd_req_cbs body_cbs = {.body = request_body,
+					      .drained = client_drained,
+					      .peer_eof = client_eof,
+					      .closed = exchange_closed};
 
 static void
 proxy_send(struct exchange *ex)

@@ -230,14 +230,17 @@ httpc_waits(const struct httpc *c)
 static bool
 last_step(struct httpc *c)
 {
+	const char *why = c->err != 0 ? stream_why(c->st) : "";
+
 	if (c->err != 0 && stream_salvage(c->st))
 		return true;
 	if (c->in.len > 0)
 		return false; /* the owner shall have it before the news */
 	httpc_fail(c, c->err != 0 ? c->err : E_EOF,
-		   c->res == CRES_BODY ? "closed within the body"
-		   : httpc_begun(c)    ? "closed within the head"
-				       : "closed without a response");
+		   why[0] != '\0'        ? why
+		   : c->res == CRES_BODY ? "closed within the body"
+		   : httpc_begun(c)      ? "closed within the head"
+					 : "closed without a response");
 	return false;
 }
 

@@ -343,6 +343,13 @@ stream_eof(const struct stream *st)
 	return st->eof;
 }
 
+const char *
+stream_why(const struct stream *st)
+{
+	return st->io == NULL || st->io->why == NULL ? ""
+						     : st->io->why(st->io_ctx);
+}
+
 bool
 stream_eof_clean(const struct stream *st)
 {

@@ -75,6 +75,9 @@ struct stream_io {
 	bool (*wants_write)(void *ctx);
 	/* After E_EOF: the peer ended its direction in order. NULL: always. */
 	bool (*eof_clean)(void *ctx);
+	/* After an error: why, as static text; "" when not known. NULL: never
+	 * known. */
+	const char *(*why)(void *ctx);
 	void (*free)(void *ctx);
 };
 
@@ -139,6 +142,8 @@ bool stream_flushed(const struct stream *st); /* output empty, shutdown done
 					       * if it was asked for */
 bool stream_eof(const struct stream *st);
 bool stream_eof_clean(const struct stream *st);
+/* In the error callback: what the io layer knows of it, static; or "". */
+const char *stream_why(const struct stream *st);
 
 /* Bytes that crossed in each direction (application bytes). */
 uint64_t stream_bytes_in(const struct stream *st);

@@ -434,6 +434,14 @@ tls_wants_write(void *ctx)
 	return ((struct tlsio *)ctx)->wq.len > 0;
 }
 
+static const char *
+tls_why(void *ctx)
+{
+	const struct tlsio *io = ctx;
+
+	return io->why == NULL ? "" : io->why;
+}
+
 static bool
 tls_eof_clean(void *ctx)
 {
@@ -464,6 +472,7 @@ static const struct stream_io tls_stream_io = {
     .pending = tls_pending,
     .wants_write = tls_wants_write,
     .eof_clean = tls_eof_clean,
+    .why = tls_why,
     .free = tls_free,
 };
 
