@@ -32,6 +32,7 @@
 #include "net/dialer.h"
 #include "net/httpc.h"
 #include "net/loop.h"
+#include "net/origin.h"
 #include "net/stream.h"
 #include "net/tlsctx.h"
 #include "net/tlsio.h"
@@ -71,7 +72,7 @@ struct entry {
 struct hub {
 	struct loop *loop;
 	const struct gw_conf *conf;
-	struct hub_origin at;
+	struct origin at;
 	struct tlsctx *ctx;
 	struct httpc_pool *pool;
 	struct evdns_base *dns; /* made when first needed */
@@ -567,7 +568,7 @@ hub_new(struct loop *l, const struct gw_conf *conf, struct hub **out,
 	h->users.max = HUB_USERS_MAX;
 	h->others.max = HUB_OTHERS_MAX;
 	h->pool = httpc_pool_new(l, &po);
-	if ((r = hub_origin_parse(&h->at, conf->hub)) != 0)
+	if ((r = origin_parse(&h->at, conf->hub)) != 0)
 		*msg = xasprintf("hub: not an http(s) origin: %s", conf->hub);
 	else if (h->at.tls)
 		r = tlsctx_client(conf->hub_ca, &h->ctx, msg);
@@ -593,6 +594,6 @@ hub_free(struct hub *h)
 	if (h->dns != NULL)
 		evdns_base_free(h->dns, 0);
 	tlsctx_unref(h->ctx);
-	hub_origin_clear(&h->at);
+	origin_clear(&h->at);
 	free(h);
 }

@@ -63,17 +63,6 @@ void hub_ask(struct hub *h, struct strv token, const uint8_t hash[32],
 	     const struct addr *peer, struct hub_wait *wait);
 void hub_wait_cancel(struct hub_wait *wait);
 
-struct hub_origin {
-	bool tls;
-	char *host; /* without brackets */
-	char *authority;
-	uint16_t port;
-};
-
-/* An http or https origin, a slash behind it at most; else E_INVALID. */
-int hub_origin_parse(struct hub_origin *o, const char *url) SBX_MUST_CHECK;
-void hub_origin_clear(struct hub_origin *o);
-
 /* The answer's body: 0, or E_INVALID. For tests, too. */
 int hub_parse(struct strv body, struct hub_user *out) SBX_MUST_CHECK;
 void hub_user_clear(struct hub_user *u);

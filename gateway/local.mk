@@ -61,7 +61,6 @@ libgateway_a_SOURCES = \
 	gateway/hold.c \
 	gateway/hub.c \
 	gateway/hub.h \
-	gateway/hub_origin.c \
 	gateway/hub_user.c \
 	gateway/job.c \
 	gateway/job.h \

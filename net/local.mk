@@ -30,6 +30,8 @@ libnet_a_SOURCES = \
 	net/listener.h \
 	net/loop.c \
 	net/loop.h \
+	net/origin.c \
+	net/origin.h \
 	net/relay.c \
 	net/relay.h \
 	net/seqpkt.c \

@@ -16,6 +16,7 @@
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
@@ -517,4 +518,12 @@ tls_sha256(const void *p, size_t n, uint8_t out[32])
 {
 	tlsmem_init();
 	(void)SHA256(p, n, out);
+}
+
+void
+tls_hmac_sha256(struct strv key, struct strv msg, uint8_t out[32])
+{
+	tlsmem_init();
+	(void)HMAC(EVP_sha256(), key.p, (int)key.len,
+		   (const unsigned char *)msg.p, msg.len, out, NULL);
 }

@@ -66,5 +66,7 @@ int tlsctx_self_signed(const char *cert_path, const char *key_path,
 
 /* SHA-256 of p (through OpenSSL), for token hashes. */
 void tls_sha256(const void *p, size_t n, uint8_t out[32]);
+/* HMAC-SHA-256 (RFC 2104). */
+void tls_hmac_sha256(struct strv key, struct strv msg, uint8_t out[32]);
 
 #endif

@@ -5,7 +5,7 @@
 # Prints each line that breaks a rule and fails when there was one.
 
 cd "${srcdir:-.}" || exit 2
-folders="base net gateway agent tunnel"
+folders="base net gateway agent tunnel cli"
 bad=$(mktemp) || exit 2
 trap 'rm -f "$bad"' EXIT
 
@@ -19,7 +19,7 @@ allow() {
 
 allow base 'config\.h|base/[a-z0-9_]+\.h'
 allow net 'config\.h|(base|net)/[a-z0-9_]+\.h'
-for f in gateway agent tunnel; do
+for f in gateway agent tunnel cli; do
 	allow $f "config\\.h|(base|net|$f)/[a-z0-9_]+\\.h"
 done
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the hub is: "https://huggingface.co", "http://127.0.0.1:8080". */
+/* "https://huggingface.co", "http://127.0.0.1:8080"; see the header. */
 #include "config.h"
 
-#include "gateway/hub.h"
+#include "net/origin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "net/addr.h"
 
 int
-hub_origin_parse(struct hub_origin *h, const char *url)
+origin_parse(struct origin *h, const char *url)
 {
 	struct strv s = strv_of(url), host, rest;
 	uint16_t port;
@@ -47,7 +47,7 @@ hub_origin_parse(struct hub_origin *h, const char *url)
 }
 
 void
-hub_origin_clear(struct hub_origin *h)
+origin_clear(struct origin *h)
 {
 	free(h->host);
 	free(h->authority);
