@@ -70,10 +70,14 @@ control_dial_free(struct control_dial *d)
 static void
 control_close(struct control_conn *cc)
 {
-	while (cc->dials != NULL) {
-		dial_cancel(cc->dials->dial);
-		control_dial_free(cc->dials);
+	struct control_dial *next;
+
+	for (struct control_dial *d = cc->dials; d != NULL; d = next) {
+		next = d->next;
+		dial_cancel(d->dial);
+		free(d);
 	}
+	cc->dials = NULL;
 	if (cc->watches)
 		host_unobserve(&cc->observer);
 	*cc->prevp = cc->next;
