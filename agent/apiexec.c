@@ -12,57 +12,19 @@
 #include <string.h>
 
 #include "agent/events.h"
+#include "agent/evstream.h"
 #include "agent/execreq.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "net/loop.h"
-#include "net/stream.h"
-
-#define APIEXEC_PING_MS 15000
-#define APIEXEC_TICK_MS 1000
-/* Pings to a client that has ended its side: it may only have said all that
- * it had to say, but if it is gone, writing is how to find out. */
-#define APIEXEC_PROBES 3
 
 struct apiexec {
 	struct call *c;
 	struct run *run; /* NULL: over */
 	struct events ev;
-	struct strbuf line;
-	struct timer tick;
-	uint64_t said_ms; /* when the last event was sent */
-	unsigned probes;
+	struct evstream es;
 	bool detach;
 };
-
-/* Sends the lines that were made: one flush per event. */
-static void
-apiexec_send(struct apiexec *x)
-{
-	if (x->line.len == 0)
-		return;
-	httpd_write(x->c->rq, x->line.s, x->line.len);
-	strbuf_reset(&x->line);
-	httpd_flush(x->c->rq);
-	x->said_ms = loop_now_ms(x->c->api->o.loop);
-}
-
-static void
-apiexec_tick_cb(void *arg)
-{
-	struct apiexec *x = arg;
-	uint64_t quiet = loop_now_ms(x->c->api->o.loop) - x->said_ms;
-	struct stream *st = httpd_conn_stream(httpd_req_conn(x->c->rq));
-	bool probe = stream_eof(st) && x->probes < APIEXEC_PROBES;
-
-	timer_set(&x->tick, APIEXEC_TICK_MS);
-	if (httpd_over_high(x->c->rq) || (!probe && quiet < APIEXEC_PING_MS))
-		return;
-	x->probes += probe;
-	events_ping(&x->line);
-	apiexec_send(x);
-}
 
 static void
 apiexec_output_cb(struct run *r, unsigned stream, const char *data, size_t n,
@@ -70,8 +32,8 @@ apiexec_output_cb(struct run *r, unsigned stream, const char *data, size_t n,
 {
 	struct apiexec *x = arg;
 
-	events_output(&x->ev, &x->line, stream, (struct strv){data, n});
-	apiexec_send(x);
+	events_output(&x->ev, &x->es.line, stream, (struct strv){data, n});
+	evstream_send(&x->es);
 	if (httpd_over_high(x->c->rq))
 		run_pause(r, true);
 }
@@ -83,13 +45,11 @@ apiexec_exited_cb(struct run *r, const struct proc_exit *px, void *arg)
 	const struct events_exit ex = {px->code, px->signal, px->timed_out,
 				       px->duration_ms};
 
-	timer_stop(&x->tick);
 	x->run = NULL;
 	run_release(r, false);
-	events_flush(&x->ev, &x->line);
-	events_exit(&x->line, &ex);
-	httpd_write(x->c->rq, x->line.s, x->line.len);
-	httpd_end(x->c->rq); /* x may be gone now */
+	events_flush(&x->ev, &x->es.line);
+	events_exit(&x->es.line, &ex);
+	evstream_end(&x->es); /* x may be gone now */
 }
 
 static const struct run_cbs apiexec_run_cbs = {
@@ -114,8 +74,7 @@ apiexec_closed(struct call *c, int err)
 	(void)err;
 	if (x->run != NULL)
 		run_release(x->run, x->detach);
-	timer_clear(&x->tick);
-	strbuf_clear(&x->line);
+	evstream_clear(&x->es);
 	free(x);
 }
 
@@ -149,7 +108,6 @@ apiexec_foreground(struct call *c, struct execreq *e)
 	x->c = c;
 	x->ev.base64 = e->spec.base64;
 	x->detach = e->spec.detach;
-	timer_init(&x->tick, c->api->o.loop, apiexec_tick_cb, x);
 	r = run_start(&c->sb->runs, &e->spec, &apiexec_run_cbs, x, &x->run,
 		      &why);
 	if (r != 0) {
@@ -157,18 +115,14 @@ apiexec_foreground(struct call *c, struct execreq *e)
 		apiexec_fail(c, r, why);
 		return;
 	}
+	evstream_init(&x->es, c);
 	c->state = x;
 	c->on_drained = apiexec_drained;
 	c->on_closed = apiexec_closed;
-	http1_put(httpd_begin(c->rq, 200, STRV_NULL, BODY_UNTIL_CLOSE, 0, 256),
-		  STRV("Content-Type"), STRV(EVENTS_TYPE));
-	if (httpd_end_head(c->rq) != 0) {
-		httpd_abort(c->rq);
+	if (!evstream_begin(&x->es))
 		return;
-	}
-	events_start(&x->line, run_pid(x->run));
-	apiexec_send(x);
-	timer_set(&x->tick, APIEXEC_TICK_MS);
+	events_start(&x->es.line, run_pid(x->run));
+	evstream_send(&x->es);
 }
 
 void

@@ -12,44 +12,25 @@
 #include <stdlib.h>
 
 #include "agent/events.h"
+#include "agent/evstream.h"
 #include "agent/ring.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "net/loop.h"
-#include "net/stream.h"
 
-#define APILOGS_PING_MS 15000
-#define APILOGS_TICK_MS 1000
-/* See apiexec.c. */
-#define APILOGS_PROBES 3
-#define APILOGS_PIECE  32768
-#define APILOGS_JOIN   64
+#define APILOGS_PIECE 32768
+#define APILOGS_JOIN  64
 
 enum apilogs_what { APILOGS_WAIT, APILOGS_LOGS, APILOGS_EXEC };
 
 struct apilogs {
 	struct run_reader rd;
 	struct call *c;
-	struct strbuf line;
-	struct timer tick;
-	uint64_t said_ms; /* when the last event was sent */
-	unsigned probes;
+	struct evstream es;
 	enum apilogs_what what;
 	bool follow;
 	bool over;
 };
-
-static void
-apilogs_send(struct apilogs *x)
-{
-	if (x->line.len == 0)
-		return;
-	httpd_write(x->c->rq, x->line.s, x->line.len);
-	strbuf_reset(&x->line);
-	httpd_flush(x->c->rq);
-	x->said_ms = loop_now_ms(x->c->api->o.loop);
-}
 
 static void
 apilogs_end(struct apilogs *x, const struct proc_exit *px)
@@ -58,17 +39,13 @@ apilogs_end(struct apilogs *x, const struct proc_exit *px)
 		const struct events_exit ex = {px->code, px->signal,
 					       px->timed_out, px->duration_ms};
 
-		events_exit(&x->line, &ex);
+		events_exit(&x->es.line, &ex);
 	}
-	if (x->line.len > 0)
-		httpd_write(x->c->rq, x->line.s, x->line.len);
-	strbuf_reset(&x->line);
-	timer_stop(&x->tick);
 	x->over = true;
 	if (px == NULL && x->what == APILOGS_EXEC)
-		httpd_abort(x->c->rq); /* it must not look whole */
+		evstream_abort(&x->es); /* it must not look whole */
 	else
-		httpd_end(x->c->rq);
+		evstream_end(&x->es);
 }
 
 /* Makes an event of the next bytes; false when there are none. In the ring no
@@ -96,7 +73,7 @@ apilogs_piece(struct apilogs *x, const struct ring *ring, bool base64)
 	if (!base64 && v.len < left)
 		v.len -= utf8_tail(v);
 	*pos += v.len;
-	events_piece(&x->line, base64, stream, v, *pos);
+	events_piece(&x->es.line, base64, stream, v, *pos);
 	return true;
 }
 
@@ -108,12 +85,13 @@ apilogs_copy(struct apilogs *x, struct run *r)
 
 	while (!httpd_over_high(x->c->rq)) {
 		if (x->rd.pos < ring_start(ring)) {
-			events_dropped(&x->line, ring_start(ring) - x->rd.pos);
+			events_dropped(&x->es.line,
+				       ring_start(ring) - x->rd.pos);
 			x->rd.pos = ring_start(ring);
 		}
 		if (!apilogs_piece(x, ring, run_base64(r)))
 			return true;
-		apilogs_send(x);
+		evstream_send(&x->es);
 	}
 	return false;
 }
@@ -151,30 +129,13 @@ apilogs_drained(struct call *c)
 }
 
 static void
-apilogs_tick_cb(void *arg)
-{
-	struct apilogs *x = arg;
-	uint64_t quiet = loop_now_ms(x->c->api->o.loop) - x->said_ms;
-	struct stream *st = httpd_conn_stream(httpd_req_conn(x->c->rq));
-	bool probe = stream_eof(st) && x->probes < APILOGS_PROBES;
-
-	timer_set(&x->tick, APILOGS_TICK_MS);
-	if (httpd_over_high(x->c->rq) || (!probe && quiet < APILOGS_PING_MS))
-		return;
-	x->probes += probe;
-	events_ping(&x->line);
-	apilogs_send(x);
-}
-
-static void
 apilogs_closed(struct call *c, int err)
 {
 	struct apilogs *x = c->state;
 
 	(void)err;
 	run_reader_stop(&x->rd);
-	timer_clear(&x->tick);
-	strbuf_clear(&x->line);
+	evstream_clear(&x->es);
 	free(x);
 }
 
@@ -202,25 +163,16 @@ apilogs_begin(struct call *c, struct run *r, enum apilogs_what what,
 	x->rd.views = what == APILOGS_EXEC;
 	x->rd.pos = pos;
 	x->rd.wake = apilogs_wake;
-	timer_init(&x->tick, c->api->o.loop, apilogs_tick_cb, x);
+	evstream_init(&x->es, c);
 	run_reader_start(&x->rd, r);
 	c->state = x;
 	c->on_closed = apilogs_closed;
 	c->on_drained = apilogs_drained;
-	http1_put(httpd_begin(c->rq, 200, STRV_NULL, BODY_UNTIL_CLOSE, 0, 256),
-		  STRV("Content-Type"), STRV(EVENTS_TYPE));
-	if (httpd_end_head(c->rq) != 0) {
-		httpd_abort(c->rq);
+	if (!evstream_begin(&x->es))
 		return;
-	}
-	if (what == APILOGS_EXEC) {
-		events_start(&x->line, run_pid(r));
-		apilogs_send(x);
-	} else {
-		httpd_flush(c->rq);
-	}
-	x->said_ms = loop_now_ms(c->api->o.loop);
-	timer_set(&x->tick, APILOGS_TICK_MS);
+	if (what == APILOGS_EXEC)
+		events_start(&x->es.line, run_pid(r));
+	evstream_send(&x->es);
 	apilogs_pump(x);
 }
 

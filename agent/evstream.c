@@ -69,8 +69,9 @@ evstream_begin(struct evstream *es)
 void
 evstream_send(struct evstream *es)
 {
-	if (es->line.len == 0)
+	if (es->line.len == 0 && es->sent)
 		return;
+	es->sent = true;
 	httpd_write(es->c->rq, es->line.s, es->line.len);
 	strbuf_reset(&es->line);
 	httpd_flush(es->c->rq);
@@ -83,4 +84,12 @@ evstream_end(struct evstream *es)
 	timer_stop(&es->tick);
 	httpd_write(es->c->rq, es->line.s, es->line.len);
 	httpd_end(es->c->rq);
+}
+
+void
+evstream_abort(struct evstream *es)
+{
+	timer_stop(&es->tick);
+	httpd_write(es->c->rq, es->line.s, es->line.len);
+	httpd_abort(es->c->rq);
 }

@@ -22,16 +22,19 @@ struct evstream {
 	struct timer tick;
 	uint64_t said_ms; /* when the last event was sent */
 	unsigned probes;
-	bool begun;
+	bool begun, sent; /* the head: queued, gone */
 };
 
 void evstream_init(struct evstream *es, struct call *c);
 void evstream_clear(struct evstream *es);
-/* Sends the head, once. False: the exchange was aborted, and its `closed` is
+/* Queues the head, once. False: the exchange was aborted, and its `closed` is
  * on its way. */
 bool evstream_begin(struct evstream *es);
+/* Sends the head, if it has not left yet, and what is in `line`. */
 void evstream_send(struct evstream *es);
 /* Sends what is in `line`, and ends the answer: the owner may be gone. */
 void evstream_end(struct evstream *es);
+/* Sends what is in `line`, and has the answer look cut off. */
+void evstream_abort(struct evstream *es);
 
 #endif
