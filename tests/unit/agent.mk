@@ -103,3 +103,12 @@ tests_unit_test_agentconf_SOURCES = tests/unit/test_agentconf.c
 tests_unit_test_agentconf_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_agentconf_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_frames
+TESTS += tests/unit/test_frames
+tests_unit_test_frames_SOURCES = tests/unit/test_frames.c \
+	tests/unit/net_help.c tests/unit/net_help.h \
+	tests/unit/fault_io.c tests/unit/fault_io.h
+tests_unit_test_frames_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_frames_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
