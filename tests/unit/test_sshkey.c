@@ -185,7 +185,7 @@ static EVP_PKEY *
 rsa_new(void **state)
 {
 	if (*state == NULL)
-		*state = EVP_RSA_gen(2048);
+		*state = EVP_RSA_gen(1024);
 	assert_non_null(*state);
 	return *state;
 }
