@@ -17,3 +17,4 @@ nodist_example_DATA = conf/gateway.conf
 systemdunitdir = $(prefix)/lib/systemd/system
 nodist_systemdunit_DATA = conf/sbx-gateway.service
 CLEANFILES += conf/gateway.conf conf/sbx-gateway.service
+EXTRA_DIST += conf/examples/launch-unshare.sh

@@ -281,6 +281,18 @@ go_port(struct exchange *ex)
 
 /* --- the control plane ------------------------------------------------- */
 
+/* "/api/jobs/ID/register", which has a token of its own. */
+static bool
+is_register(struct strv path)
+{
+	const struct strv head = STRV("/api/jobs/"), tail = STRV("/register");
+
+	return strv_starts(path, head) && strv_ends(path, tail) &&
+	       path.len > head.len + tail.len &&
+	       memchr(path.p + head.len, '/', path.len - head.len - tail.len) ==
+		   NULL;
+}
+
 bool
 dispatch_public(const struct exchange *ex)
 {
@@ -290,10 +302,13 @@ dispatch_public(const struct exchange *ex)
 	const struct http_head *h = httpd_head(ex->rq);
 	struct strv path, rest = http1_path(h);
 
-	if (ex->m.kind != ROUTE_API ||
-	    (h->method != M_GET && h->method != M_HEAD))
+	if (ex->m.kind != ROUTE_API)
 		return false;
 	(void)strv_cut(&rest, '?', &path);
+	if (h->method == M_POST)
+		return is_register(path);
+	if (h->method != M_GET && h->method != M_HEAD)
+		return false;
 	for (size_t i = 0; i < ARRAY_LEN(open); i++)
 		if (strv_eq(path, strv_of(open[i])))
 			return true;

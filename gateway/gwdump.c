@@ -189,7 +189,7 @@ gwconf_dump(const struct gw_conf *c, struct strbuf *b)
 	for (size_t i = 0; i < c->nsandboxes; i++)
 		dump_sandbox(c, &c->sandboxes[i], b);
 	dump_auth(c, b);
-	launchconf_dump(&c->launch, b);
+	launchconf_dump(c, b);
 	jobconf_dump(&c->jobs, b);
 	dump_numbers("limits", &c->limits, b);
 	dump_numbers("timeouts", &c->t, b);

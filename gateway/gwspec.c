@@ -32,6 +32,8 @@ static const struct conf_section sections[] = {
     {"local", false, sizeof(struct sec_local), "Jobs on this machine."},
     {"image", true, sizeof(struct sec_image),
      "What a container image's name stands for on this machine."},
+    {"launcher", true, sizeof(struct sec_launcher),
+     "Commands that start, watch and end jobs."},
     {"jobs", false, sizeof(struct sec_jobs), "Jobs: what runs, and how long."},
     {"flavor", true, sizeof(struct sec_flavor),
      "A size of machine that a job may ask for; the first is the default."},
@@ -58,6 +60,8 @@ static const struct conf_section sections[] = {
 #define AG(f, n, t, d, h) KEY("agent", sec_agent, f, n, t, d, 0, 0, NULL, h)
 #define TUN(f, n, t, d, lo, hi, h)                                             \
 	KEY("tunnel", sec_tunnel, f, n, t, d, lo, hi, NULL, h)
+#define LA(f, n, t, d, lo, hi, h)                                              \
+	KEY("launcher", sec_launcher, f, n, t, d, lo, hi, NULL, h)
 #define LO(f, t, d, lo, hi, ch, h)                                             \
 	KEY("local", sec_local, f, #f, t, d, lo, hi, ch, h)
 #define J(f, n, t, d, lo, hi, h)                                               \
@@ -206,6 +210,24 @@ static const struct conf_key keys[] = {
 
 	KEY("image", sec_image, rootfs, "rootfs", CONF_STRING, NULL, 0, 0,
 	    NULL, "directory with its files, which stay as they are"),
+
+	LA(start, "start", CONF_STRING, NULL, 0, 0,
+	   "command that starts a job and returns"),
+	LA(status, "status", CONF_STRING, NULL, 0, 0,
+	   "command that prints what has become of it"),
+	LA(stop, "stop", CONF_STRING, NULL, 0, 0, "command that ends it"),
+	LA(remove, "remove", CONF_STRING, NULL, 0, 0,
+	   "command that is run when it has ended"),
+	LA(agent, "agent", CONF_STRING, NULL, 0, 0,
+	   "where its agent listens, unless it registers"),
+	LA(register_url, "register_url", CONF_STRING, NULL, 0, 0,
+	   "https://HOST:PORT of this gateway for jobs that register"),
+	LA(addresses, "addresses", CONF_LIST, NULL, 0, 0,
+	   "address or network that jobs may register (repeatable)"),
+	LA(timeout_ms, "timeout", CONF_DURATION, "60s", 100, DAY,
+	   "for each of these commands"),
+	LA(poll_ms, "poll", CONF_DURATION, "5s", 100, DAY,
+	   "longest pause between two looks at the status"),
 
 	J(enabled, "enabled", CONF_BOOL, "yes", 0, 0,
 	  "serve the Jobs API, /api/jobs"),

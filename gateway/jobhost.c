@@ -13,6 +13,7 @@
 #include "gateway/jobapi.h"
 #include "gateway/jobs.h"
 #include "gateway/launch.h"
+#include "gateway/launchapi.h"
 #include "gateway/owner.h"
 
 struct jobhost {
@@ -97,6 +98,7 @@ jobhost_start(const struct jobhost_options *o, struct jobhost **out, char **msg)
 	if ((r = start_launcher(h, msg)) == 0 &&
 	    (r = start_jobs(h, msg)) == 0) {
 		h->face = jobapi_new(o->api, h->jobs);
+		launchapi_add(o->api, h->launcher);
 		jobs_adopt(h->jobs);
 		*out = h;
 		return 0;

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gateway/launch_command.h"
 #include "gateway/launch_local.h"
 
 int
@@ -17,8 +18,7 @@ launcher_new(const struct launch_options *o, const char *name,
 {
 	if (strcmp(name, "local") == 0)
 		return launch_local_new(o, out, why);
-	*why = xasprintf("launcher \"%s\": there is none of that name", name);
-	return E_NOTFOUND;
+	return launch_command_new(o, name, out, why);
 }
 
 void

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "gateway/gwconf_sec.h"
+#include "gateway/template.h"
 #include "net/addr.h"
 
 static char *
@@ -88,6 +89,153 @@ fill_outside(struct gw_conf *c, const struct sec_local *s, char **msg)
 	return 0;
 }
 
+/* --- [launcher NAME] --------------------------------------------------- */
+
+/* Are there words, and no names but known ones? */
+static int
+check_line(struct gw_conf *c, const struct conf_at *at, const char *line,
+	   bool starts, char **msg)
+{
+	static const char *const names[] = {
+	    "id",       "dir",    "grace",  "mode",      "image", "flavor",
+	    "env_file", "env_sh", "memory", "cpu_milli", "pids",  "timeout"};
+	struct template_var v[ARRAY_LEN(names) + 1];
+	char **argv = NULL, *why = NULL;
+	size_t n = starts ? ARRAY_LEN(names) : 3;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct template_var){.name = names[i], .value = "x"};
+	if (starts)
+		v[n++] = (struct template_var){.name = "argv"};
+	if (line == NULL)
+		return gwconf_bad(c, msg, at, "is missing");
+	if ((r = template_expand(line, v, n, &argv, &why)) != 0)
+		r = gwconf_bad(c, msg, at, "%s", why);
+	template_free(argv);
+	free(why);
+	return r;
+}
+
+static int
+fill_addresses(struct gw_conf *c, const char *name,
+	       const struct sec_launcher *s, struct gw_launcher *l, char **msg)
+{
+	const struct conf_at at = {"launcher", name, "addresses"};
+
+	l->addresses = xcalloc(s->addresses.n + 1, sizeof(*l->addresses));
+	for (size_t i = 0; i < s->addresses.n; i++)
+		if (addr_net_parse(strv_of(s->addresses.v[i]),
+				   &l->addresses[l->naddresses++]) != 0)
+			return gwconf_bad(c, msg, &at,
+					  "%s: not an address or network",
+					  s->addresses.v[i]);
+	return 0;
+}
+
+static int
+fill_launcher(struct gw_conf *c, const char *name, const struct sec_launcher *s,
+	      struct gw_launcher *l, char **msg)
+{
+	const struct {
+		const char *key, *line;
+		bool starts, wanted;
+	} lines[] = {{"start", s->start, true, true},
+		     {"status", s->status, false, true},
+		     {"stop", s->stop, false, true},
+		     {"remove", s->remove, false, false},
+		     {"agent", s->agent, false, false}};
+	int r = 0;
+
+	l->name = xstrdup(name);
+	l->start = dup_or_null(s->start);
+	l->status = dup_or_null(s->status);
+	l->stop = dup_or_null(s->stop);
+	l->remove = dup_or_null(s->remove);
+	l->agent = dup_or_null(s->agent);
+	l->register_url = dup_or_null(s->register_url);
+	l->timeout_ms = s->timeout_ms;
+	l->poll_ms = s->poll_ms;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(lines); i++) {
+		const struct conf_at at = {"launcher", name, lines[i].key};
+
+		if (lines[i].wanted || lines[i].line != NULL)
+			r = check_line(c, &at, lines[i].line, lines[i].starts,
+				       msg);
+	}
+	return r != 0 ? r : fill_addresses(c, name, s, l, msg);
+}
+
+static int
+fill_launchers(struct gw_conf *c, char **msg)
+{
+	struct gw_launch *l = &c->launch;
+	const struct sec_launcher *s;
+	const char *name;
+	int r = 0;
+
+	for (size_t i = 0;
+	     r == 0 && (s = conf_named(c->ini, "launcher", i, &name)) != NULL;
+	     i++) {
+		l->launchers = xreallocarray(l->launchers, l->nlaunchers + 1,
+					     sizeof(*l->launchers));
+		memset(&l->launchers[l->nlaunchers], 0, sizeof(*l->launchers));
+		r = fill_launcher(c, name, s, &l->launchers[l->nlaunchers++],
+				  msg);
+	}
+	return r;
+}
+
+static void
+clear_launcher(struct gw_launcher *l)
+{
+	free(l->name);
+	free(l->start);
+	free(l->status);
+	free(l->stop);
+	free(l->remove);
+	free(l->agent);
+	free(l->register_url);
+	free(l->addresses);
+}
+
+/* As it was written: what base/conf has is what addresses were made from. */
+static void
+dump_launcher(const struct conf *ini, const struct gw_launcher *l,
+	      struct strbuf *b)
+{
+	const struct {
+		const char *key, *value;
+	} texts[] = {{"start", l->start}, {"status", l->status},
+		     {"stop", l->stop},   {"remove", l->remove},
+		     {"agent", l->agent}, {"register_url", l->register_url}};
+	const struct sec_launcher *s;
+	const char *name;
+
+	strbuf_addf(b, "\n[launcher %s]\n", l->name);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		if (texts[i].value != NULL)
+			strbuf_addf(b, "%s = %s\n", texts[i].key,
+				    texts[i].value);
+	strbuf_addf(b, "timeout = %llums\npoll = %llums\n",
+		    (unsigned long long)l->timeout_ms,
+		    (unsigned long long)l->poll_ms);
+	for (size_t i = 0; (s = conf_named(ini, "launcher", i, &name)) != NULL;
+	     i++)
+		for (size_t k = 0;
+		     strcmp(name, l->name) == 0 && k < s->addresses.n; k++)
+			strbuf_addf(b, "addresses = %s\n", s->addresses.v[k]);
+}
+
+const struct gw_launcher *
+launchconf_launcher(const struct gw_launch *l, const char *name)
+{
+	for (size_t i = 0; i < l->nlaunchers; i++)
+		if (strcmp(l->launchers[i].name, name) == 0)
+			return &l->launchers[i];
+	return NULL;
+}
+
 int
 launchconf_fill(struct gw_conf *c, char **msg)
 {
@@ -110,7 +258,9 @@ launchconf_fill(struct gw_conf *c, char **msg)
 	if ((r = fill_expose(c, s, msg)) != 0 ||
 	    (r = fill_outside(c, s, msg)) != 0)
 		return r;
-	return fill_images(c, msg);
+	if ((r = fill_images(c, msg)) != 0)
+		return r;
+	return fill_launchers(c, msg);
 }
 
 void
@@ -126,13 +276,18 @@ launchconf_clear(struct gw_launch *l)
 		free(l->images[i].rootfs);
 	}
 	free(l->images);
+	for (size_t i = 0; i < l->nlaunchers; i++)
+		clear_launcher(&l->launchers[i]);
+	free(l->launchers);
 	outside_clear(&l->outside);
 	memset(l, 0, sizeof(*l));
 }
 
 void
-launchconf_dump(const struct gw_launch *l, struct strbuf *b)
+launchconf_dump(const struct gw_conf *c, struct strbuf *b)
 {
+	const struct gw_launch *l = &c->launch;
+
 	if (l->outbound == NULL)
 		return; /* no file was read: there are no jobs */
 	strbuf_adds(b, "\n[local]\n");
@@ -151,6 +306,8 @@ launchconf_dump(const struct gw_launch *l, struct strbuf *b)
 	for (size_t i = 0; i < l->nimages; i++)
 		strbuf_addf(b, "\n[image %s]\nrootfs = %s\n", l->images[i].name,
 			    l->images[i].rootfs);
+	for (size_t i = 0; i < l->nlaunchers; i++)
+		dump_launcher(c->ini, &l->launchers[i], b);
 }
 
 const char *

@@ -10,6 +10,7 @@
 #include "base/conf.h"
 #include "base/defs.h"
 #include "base/str.h"
+#include "net/addr.h"
 #include "gateway/outside.h"
 
 struct gw_conf;
@@ -19,6 +20,19 @@ struct gw_conf;
 struct gw_image {
 	char *name;
 	char *rootfs;
+};
+
+/* Jobs by command; lines are templates (template.h). */
+struct gw_launcher {
+	char *name;
+	char *start, *status, *stop;
+	char *remove;               /* NULL: none, as below */
+	char *agent;                /* its address */
+	char *register_url;         /* our own origin, as jobs reach it */
+	uint64_t timeout_ms;        /* of a command */
+	uint64_t poll_ms;           /* longest pause between two looks */
+	struct addr_net *addresses; /* that a job may register */
+	size_t naddresses;
 };
 
 struct gw_launch {
@@ -32,6 +46,8 @@ struct gw_launch {
 	uint64_t parallel; /* jobs being started at once */
 	struct gw_image *images;
 	size_t nimages;
+	struct gw_launcher *launchers;
+	size_t nlaunchers;
 	struct outside outside; /* endpoints that jobs may call */
 };
 
@@ -47,12 +63,20 @@ struct sec_image {
 	char *rootfs;
 };
 
+struct sec_launcher {
+	char *start, *status, *stop, *remove, *agent, *register_url;
+	uint64_t timeout_ms, poll_ms;
+	struct conf_list addresses;
+};
+
 /* Used by gwconf.c. */
 int launchconf_fill(struct gw_conf *c, char **msg) SBX_MUST_CHECK;
 void launchconf_clear(struct gw_launch *l);
-void launchconf_dump(const struct gw_launch *l, struct strbuf *b);
+void launchconf_dump(const struct gw_conf *c, struct strbuf *b);
 
 /* NULL: there is none of that name. */
 const char *launchconf_rootfs(const struct gw_launch *l, const char *image);
+const struct gw_launcher *launchconf_launcher(const struct gw_launch *l,
+					      const char *name);
 
 #endif

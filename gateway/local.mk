@@ -29,6 +29,8 @@ libgateway_a_SOURCES = \
 	gateway/certs.h \
 	gateway/child.c \
 	gateway/child.h \
+	gateway/command.c \
+	gateway/command.h \
 	gateway/connector.c \
 	gateway/connector.h \
 	gateway/cores.c \
@@ -91,10 +93,19 @@ libgateway_a_SOURCES = \
 	gateway/jobstore_read.c \
 	gateway/launch.c \
 	gateway/launch.h \
+	gateway/launch_command.c \
+	gateway/launch_command.h \
+	gateway/launch_command_files.c \
+	gateway/launch_command_int.h \
+	gateway/launch_command_line.c \
 	gateway/launch_local.c \
 	gateway/launch_local.h \
+	gateway/launchapi.c \
+	gateway/launchapi.h \
 	gateway/launchconf.c \
 	gateway/launchconf.h \
+	gateway/launchlog.c \
+	gateway/launchlog.h \
 	gateway/launchspec.c \
 	gateway/launchspec.h \
 	gateway/limits.c \
@@ -141,6 +152,8 @@ libgateway_a_SOURCES = \
 	gateway/statmsg.c \
 	gateway/statmsg.h \
 	gateway/stats.h \
+	gateway/template.c \
+	gateway/template.h \
 	gateway/tlskeys.c \
 	gateway/tlskeys.h \
 	gateway/tokencmd.c \

@@ -137,6 +137,12 @@ tests_unit_test_statmsg_SOURCES = tests/unit/test_statmsg.c
 tests_unit_test_statmsg_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_statmsg_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_template
+TESTS += tests/unit/test_template
+tests_unit_test_template_SOURCES = tests/unit/test_template.c
+tests_unit_test_template_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_template_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_tlskeys
 TESTS += tests/unit/test_tlskeys
 tests_unit_test_tlskeys_SOURCES = tests/unit/test_tlskeys.c

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs by command. A job is STARTING (its start command runs), WATCHED (its
+ * status command is run again and again, the more seldom the longer nothing
+ * changes), or OVER. One command of a job runs at a time; a stop waits for its
+ * turn.
+ *
+ * What a new gateway must know is in the job's directory: `begun` (the start
+ * command was run; the deadline in ms since 1970, 0: none), `token` and
+ * `address` (of the registration), exit.json.
+ */
+#include "config.h"
+
+#include "gateway/launch_command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/token.h"
+#include "gateway/command.h"
+#include "gateway/gwconf.h"
+#include "gateway/launch_command_int.h"
+#include "gateway/launchlog.h"
+#include "gateway/launchspec.h"
+#include "gateway/template.h"
+#include "net/addr.h"
+#include "net/dialer.h"
+#include "net/loop.h"
+
+#define POLL_MIN_MS  200
+#define FAILURES_MAX 10     /* of status, in a row: the job is lost */
+#define STOP_MAX_MS  120000 /* beyond the grace, for a job to be gone */
+#define DIAL_WAIT_MS 600000 /* for an agent at a known address */
+#define LOG_MAX      (16U << 20)
+
+const struct gw_launcher *
+launch_command_settings(const struct cmd_job *j)
+{
+	struct cmd_launcher *l = CMD(j->base.launcher);
+
+	return launchconf_launcher(&l->conf->launch, l->name);
+}
+
+static void next_step(struct cmd_job *j);
+static void settle(void *arg);
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* --- jobs -------------------------------------------------------------- */
+
+static void timer_cb(void *arg);
+
+static struct cmd_job *
+job_new(struct cmd_launcher *l, const char *id)
+{
+	struct cmd_job *j = xcalloc(1, sizeof(*j));
+
+	j->base.launcher = &l->base;
+	(void)snprintf(j->base.id, sizeof(j->base.id), "%s", id);
+	j->dir = launch_dir(&l->base, id);
+	j->poll_ms = POLL_MIN_MS;
+	j->code = -1;
+	task_init(&j->task, settle, j);
+	timer_init(&j->timer, l->loop, timer_cb, j);
+	j->prevp = &l->jobs;
+	if ((j->next = l->jobs) != NULL)
+		j->next->prevp = &j->next;
+	l->jobs = j;
+	return j;
+}
+
+static void
+job_free(struct cmd_job *j)
+{
+	*j->prevp = j->next;
+	if (j->next != NULL)
+		j->next->prevp = j->prevp;
+	if (j->cmd != NULL)
+		command_cancel(j->cmd);
+	if (j->dial != NULL)
+		dial_cancel(j->dial);
+	task_cancel(&j->task);
+	timer_clear(&j->timer);
+	template_free(j->start);
+	free(j->message);
+	free(j->dir);
+	loop_defer_free(CMD(j->base.launcher)->loop, j, NULL);
+}
+
+/* --- the end ----------------------------------------------------------- */
+
+static void
+removed_cb(int status, const char *out, const char *err, void *arg)
+{
+	(void)out;
+	(void)arg;
+	if (status != 0)
+		log_warn("launch.remove", "error=%s", log_esc(strv_of(err)));
+}
+
+static void
+over(struct cmd_job *j, enum launch_reason reason, const char *message)
+{
+	struct cmd_launcher *l = CMD(j->base.launcher);
+	const struct gw_launcher *s = launch_command_settings(j);
+	struct launch_end e = {.reason = reason,
+			       .code = j->code,
+			       .time_ms = now_ms(),
+			       .message = message};
+	char **argv, *why = NULL, *text;
+
+	j->state = OVER;
+	timer_stop(&j->timer);
+	launch_command_unlink(j->dir, "env");
+	launch_command_unlink(j->dir, "env.sh");
+	launch_command_unlink(j->dir, "token");
+	launch_command_put_end(j, &e);
+	if (s != NULL && s->remove != NULL && j->start == NULL &&
+	    (argv = launch_command_expand(j, NULL, s->remove, &why)) != NULL) {
+		(void)command_start(l->loop, argv, s->timeout_ms, removed_cb,
+				    NULL);
+		template_free(argv);
+	}
+	free(why);
+	log_info("launch.end", "job=%s reason=%s code=%d", j->base.id,
+		 launch_reason_text(reason), j->code);
+	text = xstrndup(message, LAUNCH_TEXT - 1);
+	e.message = text;
+	j->base.cbs->ended(&j->base, &e, j->base.arg); /* j may be gone */
+	free(text);
+}
+
+/* --- commands ---------------------------------------------------------- */
+
+static void
+run(struct cmd_job *j, char **argv, command_done_cb done)
+{
+	const struct gw_launcher *s = launch_command_settings(j);
+
+	j->cmd = command_start(CMD(j->base.launcher)->loop, argv,
+			       s != NULL ? s->timeout_ms : 60000, done, j);
+}
+
+/* Runs a configured line; false: it cannot be. */
+static bool
+run_line(struct cmd_job *j, const char *line, command_done_cb done)
+{
+	char *why = NULL, **argv = launch_command_expand(j, NULL, line, &why);
+
+	if (argv == NULL) {
+		log_error("launch.command", "job=%s error=%s", j->base.id,
+			  log_esc(strv_of(why)));
+		free(why);
+		return false;
+	}
+	run(j, argv, done);
+	template_free(argv);
+	return true;
+}
+
+/* --- status ------------------------------------------------------------ */
+
+static void
+say_started(struct cmd_job *j)
+{
+	if (j->said_started)
+		return;
+	j->said_started = true;
+	j->base.cbs->started(&j->base, "", j->base.arg);
+}
+
+static void
+say_ready(struct cmd_job *j, const char *address)
+{
+	if (j->said_ready || j->state == OVER)
+		return;
+	say_started(j);
+	j->said_ready = true;
+	j->base.cbs->ready(&j->base, address, NULL, j->base.arg);
+}
+
+static void
+ended(struct cmd_job *j)
+{
+	if (j->ending)
+		over(j, j->why, j->why == LAUNCH_TIMEOUT ? "timed out" : "");
+	else
+		over(j, LAUNCH_EXITED, "");
+}
+
+static void
+lost(struct cmd_job *j, const char *err)
+{
+	char *text = xasprintf("status: %s", *err != '\0' ? err : "no answer");
+
+	over(j, j->ending ? j->why : LAUNCH_LOST, text);
+	free(text);
+}
+
+static void
+status_cb(int status, const char *out, const char *err, void *arg)
+{
+	struct cmd_job *j = arg;
+	enum launch_command_state st =
+	    status == 0 ? launch_command_parse(out, &j->code) : CMD_UNKNOWN;
+
+	j->cmd = NULL;
+	launchlog_pump(j->dir, LOG_MAX, st == CMD_ENDED);
+	j->failures = st == CMD_UNKNOWN ? j->failures + 1 : 0;
+	switch (st) {
+	case CMD_ENDED:
+		ended(j);
+		return;
+	case CMD_RUNNING:
+		say_started(j);
+		break;
+	case CMD_PENDING:
+		break;
+	case CMD_UNKNOWN:
+		/* What was told to stop, and cannot be asked any more, has. */
+		if (j->failures >= (j->stopped_ms != 0 ? 3 : FAILURES_MAX)) {
+			lost(j, err);
+			return;
+		}
+		break;
+	}
+	next_step(j);
+}
+
+static void
+stopped_cb(int status, const char *out, const char *err, void *arg)
+{
+	struct cmd_job *j = arg;
+
+	(void)out;
+	j->cmd = NULL;
+	if (status != 0)
+		log_warn("launch.stop", "job=%s error=%s", j->base.id,
+			 log_esc(strv_of(err)));
+	j->poll_ms = POLL_MIN_MS;
+	next_step(j);
+}
+
+static void
+begin_end(struct cmd_job *j, enum launch_reason why, uint64_t grace_ms)
+{
+	if (!j->ending)
+		j->why = why;
+	j->ending = j->stop_due = true;
+	j->grace_ms = grace_ms;
+}
+
+/* After each command: what comes next, and when. */
+static void
+next_step(struct cmd_job *j)
+{
+	const struct gw_launcher *s = launch_command_settings(j);
+	uint64_t wait = j->poll_ms, now = now_ms(),
+		 max = s != NULL ? s->poll_ms : 5000;
+
+	if (j->state != WATCHED || j->cmd != NULL)
+		return;
+	if (j->deadline_ms != 0 && now >= j->deadline_ms && !j->ending)
+		begin_end(j, LAUNCH_TIMEOUT, 10000);
+	if (j->stop_due && s != NULL) {
+		j->stop_due = false;
+		j->stopped_ms = now;
+		if (run_line(j, s->stop, stopped_cb))
+			return;
+	}
+	if (j->stopped_ms != 0 &&
+	    now > j->stopped_ms + j->grace_ms + STOP_MAX_MS) {
+		over(j, j->why, "it was told to stop, and may still run");
+		return;
+	}
+	if (j->deadline_ms > now && !j->ending && j->deadline_ms - now < wait)
+		wait = j->deadline_ms - now;
+	timer_set(&j->timer, wait);
+	j->poll_ms += j->poll_ms / 2;
+	if (j->poll_ms > max)
+		j->poll_ms = max;
+}
+
+static void
+timer_cb(void *arg)
+{
+	struct cmd_job *j = arg;
+	const struct gw_launcher *s = launch_command_settings(j);
+
+	if (j->cmd != NULL || j->state != WATCHED)
+		return;
+	if (j->stop_due ||
+	    (!j->ending && j->deadline_ms != 0 && now_ms() >= j->deadline_ms))
+		next_step(j);
+	else if (s == NULL || !run_line(j, s->status, status_cb))
+		next_step(j);
+}
+
+/* --- where its agent is ------------------------------------------------ */
+
+/* A socket in the job's directory becomes the workers', who connect to it. */
+static void
+give_socket(struct cmd_job *j, const struct addr *a)
+{
+	struct cmd_launcher *l = CMD(j->base.launcher);
+	size_t len = strlen(j->dir);
+
+	if (geteuid() == 0 && l->worker_uid != (uid_t)-1 && addr_is_unix(a) &&
+	    strncmp(a->u.un.sun_path, j->dir, len) == 0 &&
+	    a->u.un.sun_path[len] == '/' &&
+	    lchown(a->u.un.sun_path, l->worker_uid, (gid_t)-1) != 0)
+		log_warn("launch.agent", "job=%s error=\"%s\"", j->base.id,
+			 strerror(errno));
+}
+
+static void
+dialed_cb(int err, int fd, const struct addr *used, void *arg)
+{
+	struct cmd_job *j = arg;
+	char text[ADDR_TEXT_MAX], *address;
+
+	j->dial = NULL;
+	if (err != 0)
+		return; /* the status says what is wrong */
+	fd_close(&fd);
+	(void)addr_text(used, text);
+	give_socket(j, used);
+	address =
+	    addr_is_unix(used) ? xstrdup(text) : xasprintf("tcp:%s", text);
+	say_ready(j, address);
+	free(address);
+}
+
+static int
+dial(struct cmd_job *j, const char *address)
+{
+	struct dial_options o = {
+	    .naddrs = 1, .wait_ms = DIAL_WAIT_MS, .done = dialed_cb, .arg = j};
+	int r;
+
+	if ((r = addr_parse(strv_of(address), &o.addrs[0])) != 0)
+		return r;
+	if (j->dial != NULL)
+		dial_cancel(j->dial);
+	j->dial = dial_start(CMD(j->base.launcher)->loop, &o);
+	return 0;
+}
+
+/* The configured address, or the one that was registered. */
+static void
+find_agent(struct cmd_job *j)
+{
+	const struct gw_launcher *s = launch_command_settings(j);
+	char *address = launch_command_get(j->dir, "address"), **argv = NULL,
+	     *why = NULL;
+
+	if (address == NULL && s != NULL && s->agent != NULL &&
+	    (argv = launch_command_expand(j, NULL, s->agent, &why)) != NULL)
+		address = xstrdup(argv[0]);
+	if (address != NULL && dial(j, address) != 0)
+		log_error("launch.agent", "job=%s address=%s error=\"%s\"",
+			  j->base.id, log_esc(strv_of(address)),
+			  "not an address");
+	template_free(argv);
+	free(address);
+	free(why);
+}
+
+static bool
+address_allowed(const struct gw_launcher *s, struct strv address)
+{
+	struct addr a;
+
+	if (!strv_starts(address, STRV("tcp:")) ||
+	    addr_parse(address, &a) != 0 || addr_is_unix(&a))
+		return false;
+	for (size_t i = 0; s != NULL && i < s->naddresses; i++)
+		if (addr_net_has(&s->addresses[i], &a))
+			return true;
+	return false;
+}
+
+static struct cmd_job *
+find_job(struct cmd_launcher *l, const char *id)
+{
+	for (struct cmd_job *j = l->jobs; j != NULL; j = j->next)
+		if (strcmp(j->base.id, id) == 0)
+			return j;
+	return NULL;
+}
+
+static int
+cmd_register(struct launcher *base, const char *id, struct strv token,
+	     struct strv address, char **why)
+{
+	struct cmd_job *j = find_job(CMD(base), id);
+	char *want = j != NULL ? launch_command_get(j->dir, "token") : NULL,
+	     *text;
+	bool good = want != NULL && token_equal(strv_of(want), token);
+
+	mem_free_secret(want);
+	if (!good || j->state == OVER) {
+		*why = xstrdup("token: not of a job that may still register");
+		return E_DENIED;
+	}
+	if (!address_allowed(launch_command_settings(j), address)) {
+		*why = xstrdup("address: not a tcp:IP:PORT within [launcher] "
+			       "addresses");
+		return E_INVALID;
+	}
+	text = xstrndup(address.p, address.len);
+	launch_command_unlink(j->dir, "token"); /* once */
+	(void)!launch_command_put(j->dir, "address", text);
+	free(text);
+	find_agent(j);
+	return 0;
+}
+
+/* --- start ------------------------------------------------------------- */
+
+static void
+watch(struct cmd_job *j)
+{
+	j->state = WATCHED;
+	find_agent(j);
+	next_step(j);
+}
+
+static void
+started_cb(int status, const char *out, const char *err, void *arg)
+{
+	struct cmd_job *j = arg;
+	char *text;
+
+	(void)out;
+	j->cmd = NULL;
+	launch_command_unlink(j->dir, "env");
+	if (status == 0) {
+		watch(j);
+		return;
+	}
+	text = xasprintf("start: %s (exit code %d)",
+			 *err != '\0' ? err : "no message", status);
+	over(j, LAUNCH_UNSTARTED, text);
+	free(text);
+}
+
+static void
+settle(void *arg)
+{
+	struct cmd_job *j = arg;
+	struct launchspec_end e;
+	char deadline[24];
+
+	if (j->state == STARTING && j->ending) {
+		over(j, j->why, "stopped before it was started");
+	} else if (j->state == STARTING) {
+		(void)snprintf(deadline, sizeof(deadline), "%llu\n",
+			       (unsigned long long)j->deadline_ms);
+		(void)!launch_command_put(j->dir, "begun", deadline);
+		run(j, j->start, started_cb);
+		template_free(j->start);
+		j->start = NULL;
+	} else if (j->state == WATCHED) {
+		watch(j);
+	} else if (launchspec_read_end(j->dir, &e) == 0) {
+		j->base.cbs->ended(&j->base, &e.end, j->base.arg);
+	} else {
+		over(j, LAUNCH_LOST, "it was never started");
+	}
+}
+
+static int
+cmd_start(struct launcher *base, const struct launch_spec *spec,
+	  struct launch **out, char **why)
+{
+	struct cmd_launcher *l = CMD(base);
+	const struct gw_launcher *s =
+	    launchconf_launcher(&l->conf->launch, l->name);
+	struct cmd_job *j;
+	int r = 0;
+
+	if (s == NULL) {
+		*why = xasprintf("[launcher %s] is gone", l->name);
+		return E_NOTFOUND;
+	}
+	j = job_new(l, spec->id);
+	*why = NULL;
+	if (mkdir(j->dir, 0711) != 0) {
+		r = errno == EEXIST ? E_EXISTS : E_SYS;
+		*why = xasprintf("%s: %s", j->dir, strerror(errno));
+		job_free(j);
+		return r;
+	}
+	(void)chmod(j->dir, 0711);
+	if (spec->timeout_ms != 0)
+		j->deadline_ms = now_ms() + spec->timeout_ms;
+	j->start = launch_command_expand(j, spec, s->start, why);
+	if (j->start == NULL)
+		r = E_INVALID;
+	else
+		r = launch_command_put_env(j, spec, why);
+	if (r != 0) {
+		launch_remove(base, spec->id);
+		job_free(j);
+		return r;
+	}
+	task_post(l->loop, &j->task);
+	*out = &j->base;
+	return 0;
+}
+
+static void
+cmd_adopt(struct launcher *base, const char *id, struct launch **out)
+{
+	struct cmd_launcher *l = CMD(base);
+	struct cmd_job *j = job_new(l, id);
+	char *begun = launch_command_get(j->dir, "begun");
+	struct launchspec_end e;
+
+	j->state = OVER;
+	if (begun != NULL && launchspec_read_end(j->dir, &e) != 0) {
+		j->state = WATCHED;
+		if (strv_parse_u64(strv_of(begun), UINT64_MAX, true,
+				   &j->deadline_ms) != 0)
+			j->deadline_ms = 0;
+	}
+	free(begun);
+	task_post(l->loop, &j->task);
+	*out = &j->base;
+}
+
+static void
+cmd_stop(struct launch *base, uint64_t grace_ms)
+{
+	struct cmd_job *j = JOB(base);
+
+	if (j->state == OVER)
+		return;
+	begin_end(j, LAUNCH_STOPPED, grace_ms);
+	if (j->state == WATCHED && j->cmd == NULL)
+		timer_set(&j->timer, 0);
+}
+
+static void
+cmd_drop(struct launch *base)
+{
+	job_free(JOB(base));
+}
+
+/* --- directories ------------------------------------------------------- */
+
+static void
+cmd_remove(struct launcher *base, const char *id)
+{
+	static const char *const names[] = {
+	    "log",    "log.1", "exit.json", "begun",      "env",
+	    "env.sh", "token", "address",   "agent.sock", "control.sock"};
+	char *dir = launch_dir(base, id);
+
+	if (dir == NULL)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		launch_command_unlink(dir, names[i]);
+	if (rmdir(dir) != 0 && errno != ENOENT)
+		log_warn("launch.remove", "dir=%s error=\"%s\"",
+			 log_esc(strv_of(dir)), strerror(errno));
+	free(dir);
+}
+
+static void
+swept_ended(struct launch *j, const struct launch_end *end, void *arg)
+{
+	struct launcher *l = j->launcher;
+	char id[LAUNCH_ID_LEN + 1];
+
+	(void)end;
+	(void)arg;
+	(void)snprintf(id, sizeof(id), "%s", j->id);
+	launch_drop(j);
+	launch_remove(l, id);
+}
+
+static void
+swept_started(struct launch *j, const char *message, void *arg)
+{
+	(void)j;
+	(void)message;
+	(void)arg;
+}
+
+static void
+swept_ready(struct launch *j, const char *http, const char *control, void *arg)
+{
+	(void)control;
+	swept_started(j, http, arg);
+}
+
+/* A job that nobody knows is adopted, by nobody, to be stopped. */
+static void
+cmd_sweep(struct launcher *base, launch_known_cb known, void *arg)
+{
+	static const struct launch_cbs cbs = {swept_started, swept_ready,
+					      swept_ended};
+	DIR *d = opendir(base->jobs_dir);
+	struct dirent *de;
+	struct launch *j;
+
+	while (d != NULL && (de = readdir(d)) != NULL) {
+		if (!launch_id_valid(strv_of(de->d_name)) ||
+		    find_job(CMD(base), de->d_name) != NULL ||
+		    known(de->d_name, arg))
+			continue;
+		launch_adopt(base, de->d_name, &cbs, NULL, &j);
+		launch_stop(j, 0);
+	}
+	if (d != NULL)
+		(void)closedir(d);
+}
+
+/* --- the launcher ------------------------------------------------------ */
+
+static void
+cmd_free(struct launcher *base)
+{
+	struct cmd_launcher *l = CMD(base);
+
+	while (l->jobs != NULL)
+		job_free(l->jobs);
+	free(l->base.jobs_dir);
+	free(l->name);
+	loop_defer_free(l->loop, l, NULL);
+}
+
+static void
+cmd_set_conf(struct launcher *base, const struct gw_conf *conf)
+{
+	CMD(base)->conf = conf;
+}
+
+static const struct launcher_ops ops = {
+    .free = cmd_free,
+    .set_conf = cmd_set_conf,
+    .start = cmd_start,
+    .adopt = cmd_adopt,
+    .sweep = cmd_sweep,
+    .stop = cmd_stop,
+    .drop = cmd_drop,
+    .remove = cmd_remove,
+    .reg = cmd_register,
+};
+
+int
+launch_command_new(const struct launch_options *o, const char *name,
+		   struct launcher **out, char **why)
+{
+	struct cmd_launcher *l;
+	int r;
+
+	if (launchconf_launcher(&o->conf->launch, name) == NULL) {
+		*why = xasprintf("launcher \"%s\": there is no [launcher %s]",
+				 name, name);
+		return E_NOTFOUND;
+	}
+	if ((r = dir_make(o->jobs_dir, 0711)) != 0) {
+		*why = xasprintf("%s: %s", o->jobs_dir, err_text(r));
+		return r;
+	}
+	l = xcalloc(1, sizeof(*l));
+	l->base.ops = &ops;
+	l->base.jobs_dir = xstrdup(o->jobs_dir);
+	l->loop = o->loop;
+	l->name = xstrdup(name);
+	l->conf = o->conf;
+	l->worker_uid = o->worker_uid;
+	*out = &l->base;
+	return 0;
+}
