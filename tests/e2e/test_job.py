@@ -369,9 +369,9 @@ def test_outbound_program(tmp, name):
         until(lambda: (tmp / "args").exists(), "it was started")
         pids = pathlib.Path(
             f"/proc/{j.proc.pid}/task/{j.proc.pid}/children")
-        children = pids.read_text().split()
-        sleeper = [p for p in children if "sleep" in
-                   pathlib.Path(f"/proc/{p}/cmdline").read_text()]
+        sleeper = until(lambda: [
+            p for p in pids.read_text().split() if "sleep" in
+            pathlib.Path(f"/proc/{p}/cmdline").read_text()], "it runs")
         assert len(sleeper) == 1
     assert not pathlib.Path(f"/proc/{sleeper[0]}").exists()
 
