@@ -136,6 +136,7 @@ def test_foreground_until_ctrl_c(tmp):
         text = (paths.TOP / "README.md").read_text()
         blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)
         script = "".join(blocks).replace(".state/", f"{state}/")
+        script = script.replace("$PWD/build", str(paths.BUILD))
         r = subprocess.run(["/bin/bash", "-eu", "-c", script], text=True,
                            capture_output=True, timeout=60 * paths.SLOW,
                            check=False)
@@ -143,6 +144,8 @@ def test_foreground_until_ctrl_c(tmp):
         assert "uid=" in r.stdout and "exit_code" in r.stdout
         assert f'"sandbox": "{got["SBX_SANDBOX"]}"' in r.stdout
         assert "\nhello\n" in r.stdout
+        assert "\n42\n" in r.stdout and "its status: 3" in r.stdout
+        assert '"text": "42"' in r.stdout
         # One at a time in a state directory, and in words.
         second = run("--port", "0", "--state", str(state))
         assert second.returncode != 0 and "another" in second.stdout
