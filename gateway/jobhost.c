@@ -121,6 +121,32 @@ jobhost_set_conf(struct jobhost *h, const struct gw_conf *conf)
 }
 
 void
+jobhost_metrics(const struct jobhost *h, struct strbuf *out)
+{
+	const struct jobs_totals *t = jobs_totals(h->jobs);
+
+	strbuf_addf(out,
+		    "# HELP sbx_gateway_jobs Jobs that have not ended\n"
+		    "# TYPE sbx_gateway_jobs gauge\n"
+		    "sbx_gateway_jobs %zu\n"
+		    "# HELP sbx_gateway_jobs_created_total Jobs made\n"
+		    "# TYPE sbx_gateway_jobs_created_total counter\n"
+		    "sbx_gateway_jobs_created_total %llu\n"
+		    "# HELP sbx_gateway_jobs_ended_total Jobs that ended, "
+		    "by reason\n"
+		    "# TYPE sbx_gateway_jobs_ended_total counter\n",
+		    jobs_count(h->jobs), (unsigned long long)t->created);
+	for (int i = 0; i < JOB_EVENTS; i++)
+		if (t->ended[i] != 0)
+			strbuf_addf(
+			    out,
+			    "sbx_gateway_jobs_ended_total{reason=\"%s\"}"
+			    " %llu\n",
+			    job_event_name((enum job_event)i),
+			    (unsigned long long)t->ended[i]);
+}
+
+void
 jobhost_drain(struct jobhost *h)
 {
 	jobapi_drain(h->face);

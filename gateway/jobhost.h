@@ -13,6 +13,7 @@ struct gw_conf;
 struct jobhost;
 struct loop;
 struct owner;
+struct strbuf;
 
 struct jobhost_options {
 	struct loop *loop;
@@ -28,6 +29,7 @@ struct jobhost_options {
 int jobhost_start(const struct jobhost_options *o, struct jobhost **out,
 		  char **msg) SBX_MUST_CHECK;
 void jobhost_set_conf(struct jobhost *h, const struct gw_conf *conf);
+void jobhost_metrics(const struct jobhost *h, struct strbuf *out);
 void jobhost_drain(struct jobhost *h); /* see jobapi_drain() */
 /* After the api was freed. Jobs go on. NULL is fine. */
 void jobhost_free(struct jobhost *h);

@@ -123,6 +123,12 @@ jobs_count(const struct jobs *js)
 	return n;
 }
 
+const struct jobs_totals *
+jobs_totals(const struct jobs *js)
+{
+	return &js->totals;
+}
+
 char *
 jobs_dir(const struct jobs *js, const char *id)
 {
@@ -353,6 +359,7 @@ jobs_create(struct jobs *js, const char *ns, const char *user,
 		goto out;
 	log_info("job.create", "job=%s namespace=%s user=%s flavor=%s", j.id,
 		 log_esc(strv_of(ns)), log_esc(strv_of(user)), flavor->name);
+	js->totals.created++;
 	memcpy(id, j.id, sizeof(id));
 	l = jobs_live_add(js, &j);
 	l->note = note;

@@ -52,6 +52,11 @@ void jobs_set_conf(struct jobs *js, const struct gw_conf *conf);
 const struct gw_conf *jobs_conf(const struct jobs *js);
 struct loop *jobs_loop(const struct jobs *js);
 size_t jobs_count(const struct jobs *js); /* that have not ended */
+/* Since the start of this process; by event for those that ended. */
+struct jobs_totals {
+	uint64_t created, ended[JOB_EVENTS];
+};
+const struct jobs_totals *jobs_totals(const struct jobs *js);
 /* The directory of a job (its log is in it), malloc'ed. */
 char *jobs_dir(const struct jobs *js, const char *id);
 

@@ -34,6 +34,7 @@ struct jobs {
 	struct jobs_watch *watches;
 	struct jobs_note *notes;
 	size_t nnotes, nstored; /* the first nstored are on disk */
+	struct jobs_totals totals;
 	struct task batch;
 	struct timer retry, prune;
 };

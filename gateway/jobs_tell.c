@@ -127,15 +127,17 @@ jobs_step(struct live *l, enum job_event ev, int64_t at_ms,
 
 	if (!job_apply(j, ev, at_ms, exit_code, text))
 		return false;
-	if (job_final(j->state))
+	if (job_final(j->state)) {
+		l->js->totals.ended[j->reason]++;
 		log_info(
 		    "job.end",
 		    "job=%s state=%s reason=%s exit_code=%d message=%s", j->id,
 		    job_state_name(j->state), job_event_name(j->reason),
 		    j->has_exit ? j->exit_code : -1, log_esc(strv_of(text)));
-	else
+	} else {
 		log_debug("job.step", "job=%s state=%s", j->id,
 			  job_state_name(j->state));
+	}
 	store(l);
 	return true;
 }

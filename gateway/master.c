@@ -282,6 +282,8 @@ admin_metrics(struct strbuf *out, void *arg)
 	struct master *m = arg;
 
 	remotes_metrics(m->remotes, out);
+	if (m->jobs != NULL)
+		jobhost_metrics(m->jobs, out);
 }
 
 static void

@@ -478,6 +478,15 @@ def test_reload(tmp):
         assert ann.create(["/bin/true"])["flavor"] == "tiny"
 
 
+def test_metrics(tmp):
+    with Control(tmp, admin=f"unix:{tmp}/admin.sock") as gw:
+        gw.root.wait(gw.root.create(["/bin/false"])["id"])
+        text = get(f"unix:{tmp}/admin.sock", "/-/metrics").body.decode()
+        for line in ("sbx_gateway_jobs 0", "sbx_gateway_jobs_created_total 1",
+                     'sbx_gateway_jobs_ended_total{reason="exit"} 1'):
+            assert line in text.split("\n")
+
+
 def test_broken_database(tmp):
     state = tmp / "state"
     state.mkdir()

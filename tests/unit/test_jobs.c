@@ -342,6 +342,8 @@ ordinary(void **state)
 	batch();
 	expect_state(&j, JOB_COMPLETED, "ended with exit code 3");
 	assert_int_equal(jobs_count(fx.js), 0);
+	assert_int_equal(jobs_totals(fx.js)->created, 1);
+	assert_int_equal(jobs_totals(fx.js)->ended[JOB_EV_EXIT], 1);
 	assert_true(fj->dropped);
 	expect_told("");
 	job_clear(&j);

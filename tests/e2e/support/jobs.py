@@ -29,7 +29,7 @@ operator_token_file = {tmp}/operator
 operator_name = root
 
 [admin]
-listen = off
+listen = {admin}
 
 [local]
 isolation = best-effort
@@ -135,11 +135,11 @@ class User:
 class Control(Gateway):
     """A gateway with a control plane; ends its jobs with itself."""
 
-    def __init__(self, tmp, jobs="", workers=2, **kw):
+    def __init__(self, tmp, jobs="", workers=2, admin="off", **kw):
         (tmp / "operator").write_text(OPERATOR + "\n")
         (tmp / "operator").chmod(0o600)
         super().__init__(tmp, config=CONFIG.format(tmp=tmp, workers=workers,
-                                                   jobs=jobs),
+                                                   jobs=jobs, admin=admin),
                          token=None, **kw)
         self.root = User(self, OPERATOR, "root")
         self.users = {"root": self.root}
