@@ -117,7 +117,7 @@ remember(const struct auth *a, struct auth_cache *c, const struct auth_req *q,
 	struct strv cred = who->by_token ? q->token : q->bearer;
 
 	c->version = 0;
-	if (cred.len > sizeof(c->cred))
+	if (cred.p == NULL || cred.len > sizeof(c->cred))
 		return;
 	c->version = route_version(a->routes);
 	c->sb = sb;

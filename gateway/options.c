@@ -279,6 +279,10 @@ put_sidecar(const struct options *o, struct gw_conf *c, char **msg)
 				 err_text(r));
 		return r;
 	}
+	/* A sidecar in front of somebody's server is asked for ports, and must
+	 * not run commands for who may reach them. */
+	if (!c->agent)
+		c->jobs.enabled = false;
 	/* Whoever started it has one secret, and is its operator. */
 	if (c->operator_token == NULL && s->token != NULL)
 		c->operator_token = xstrdup(s->token);

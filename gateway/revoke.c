@@ -29,6 +29,10 @@ cut(struct httpd_conn *c, void *arg)
 		return;
 	r->n++;
 	ex->close = "revoked";
+	if (!httpd_begun(ex->rq)) {
+		exchange_fail(ex, GE_UNAUTHORIZED, NULL);
+		return;
+	}
 	exchange_stop(ex);
 	httpd_abort(ex->rq);
 }

@@ -22,6 +22,7 @@ EXTRA_DIST += quickstart check tools/build-cjson.sh \
 .PHONY: print-cppflags
 print-cppflags:
 	@echo -std=gnu11 -DHAVE_CONFIG_H -I$(abs_top_builddir) \
+		'-DPKGLIBEXECDIR="$(pkglibexecdir)"' \
 		-I$(abs_top_srcdir) $(EVENT_CFLAGS) $(OPENSSL_CFLAGS) \
 		$(CJSON_CFLAGS) $(CMOCKA_CFLAGS) $(WSLAY_CFLAGS) \
 		$(LIBSSH2_CFLAGS)
