@@ -17,4 +17,5 @@ nodist_example_DATA = conf/gateway.conf
 systemdunitdir = $(prefix)/lib/systemd/system
 nodist_systemdunit_DATA = conf/sbx-gateway.service
 CLEANFILES += conf/gateway.conf conf/sbx-gateway.service
-EXTRA_DIST += conf/examples/launch-unshare.sh
+EXTRA_DIST += conf/examples/launch-unshare.sh conf/examples/launch-slurm.sh \
+	conf/examples/launch-podman.conf conf/examples/launch-podman.sh

@@ -178,8 +178,11 @@ spawn(char *const *argv, const int *out, int *eno)
 	env[n] = NULL;
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, &old);
+	/* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the master
+	 * is not to be copied for a short program */
 	pid = vfork();
 	if (pid == 0) {
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Vfork) */
 		become(argv, env, out);
 		failed = errno; /* the memory is shared until _exit */
 		_exit(127);

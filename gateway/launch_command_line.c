@@ -90,25 +90,46 @@ launch_command_expand(struct cmd_job *j, const struct launch_spec *spec,
 	return template_expand(line, v, n, &argv, why) == 0 ? argv : NULL;
 }
 
+/* An exit code, or what wait(2) makes of it (Slurm's squeue). */
+static int
+exit_code(unsigned n)
+{
+	if (n <= 255)
+		return (int)n;
+	return (n & 0x7f) != 0 ? 128 + (int)(n & 0x7f) : (int)(n >> 8);
+}
+
 enum launch_command_state
 launch_command_parse(const char *text, int *code)
 {
 	static const struct {
 		const char *word;
 		enum launch_command_state state;
-		int code;
+		int code;    /* unless a number says it */
+		bool number; /* does it count? */
 	} words[] = {
-	    {"created", CMD_PENDING, -1},      {"configured", CMD_PENDING, -1},
-	    {"initialized", CMD_PENDING, -1},  {"pending", CMD_PENDING, -1},
-	    {"configuring", CMD_PENDING, -1},  {"starting", CMD_PENDING, -1},
-	    {"running", CMD_RUNNING, -1},      {"up", CMD_RUNNING, -1},
-	    {"completing", CMD_RUNNING, -1},   {"paused", CMD_RUNNING, -1},
-	    {"stopping", CMD_RUNNING, -1},     {"suspended", CMD_RUNNING, -1},
-	    {"exited", CMD_ENDED, -1},         {"stopped", CMD_ENDED, -1},
-	    {"dead", CMD_ENDED, -1},           {"completed", CMD_ENDED, 0},
-	    {"succeeded", CMD_ENDED, 0},       {"failed", CMD_ENDED, 1},
-	    {"cancelled", CMD_ENDED, -1},      {"timeout", CMD_ENDED, -1},
-	    {"out_of_memory", CMD_ENDED, 137}, {"node_fail", CMD_ENDED, -1},
+	    {"created", CMD_PENDING, -1, false},
+	    {"configured", CMD_PENDING, -1, false},
+	    {"initialized", CMD_PENDING, -1, false},
+	    {"pending", CMD_PENDING, -1, false},
+	    {"configuring", CMD_PENDING, -1, false},
+	    {"starting", CMD_PENDING, -1, false},
+	    {"running", CMD_RUNNING, -1, false},
+	    {"up", CMD_RUNNING, -1, false},
+	    {"completing", CMD_RUNNING, -1, false},
+	    {"paused", CMD_RUNNING, -1, false},
+	    {"stopping", CMD_RUNNING, -1, false},
+	    {"suspended", CMD_RUNNING, -1, false},
+	    {"exited", CMD_ENDED, -1, true},
+	    {"stopped", CMD_ENDED, -1, true},
+	    {"dead", CMD_ENDED, -1, true},
+	    {"completed", CMD_ENDED, 0, true},
+	    {"succeeded", CMD_ENDED, 0, true},
+	    {"failed", CMD_ENDED, 1, true},
+	    {"cancelled", CMD_ENDED, -1, false},
+	    {"timeout", CMD_ENDED, -1, false},
+	    {"out_of_memory", CMD_ENDED, 137, false},
+	    {"node_fail", CMD_ENDED, -1, false},
 	};
 	size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz"
 				  "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
@@ -121,10 +142,11 @@ launch_command_parse(const char *text, int *code)
 			continue;
 		*code = words[i].code;
 		rest += strspn(rest, "+ |\t");
-		if (strv_parse_u64(
-			(struct strv){rest, strspn(rest, "0123456789")}, 255,
+		if (words[i].number &&
+		    strv_parse_u64(
+			(struct strv){rest, strspn(rest, "0123456789")}, 65535,
 			false, &n) == 0)
-			*code = (int)n;
+			*code = exit_code((unsigned)n);
 		return words[i].state;
 	}
 	return CMD_UNKNOWN;

@@ -206,22 +206,48 @@ exists(const char *dir, const char *name)
 
 /* --- cleaning ---------------------------------------------------------- */
 
+struct batch {
+	struct local *l;
+	bool all;
+	char *dirs[CLEAN_BATCH];
+	size_t n;
+};
+
 /* In a process of its own: it may have to wait, and there may be much. */
 static void
-clean(struct local *l, char **dirs, size_t n, bool all)
+batch_run(struct batch *b)
 {
 	char job[] = "job", opt[] = "--clean", opt_all[] = "--all",
 	     name[] = "sbx-agent";
 	char *argv[CLEAN_BATCH + 6] = {name, job, opt};
 	size_t at = 3;
 
-	if (all)
+	if (b->all)
 		argv[at++] = opt_all;
-	for (size_t i = 0; i < n && i < CLEAN_BATCH; i++)
-		argv[at++] = dirs[i];
-	if (n > 0 && detach_start(l->agent, argv, NULL, 0) != 0)
+	for (size_t i = 0; i < b->n; i++)
+		argv[at++] = b->dirs[i];
+	if (b->n > 0 && detach_start(b->l->agent, argv, NULL, 0) != 0)
 		log_error("launch.clean", "program=%s error=\"%s\"",
-			  log_esc(strv_of(l->agent)), strerror(errno));
+			  log_esc(strv_of(b->l->agent)), strerror(errno));
+	while (b->n > 0)
+		free(b->dirs[--b->n]);
+}
+
+static void
+batch_add(struct batch *b, const char *dir)
+{
+	if (b->n == CLEAN_BATCH)
+		batch_run(b);
+	b->dirs[b->n++] = xstrdup(dir);
+}
+
+static void
+clean(struct local *l, const char *dir, bool all)
+{
+	struct batch b = {.l = l, .all = all};
+
+	batch_add(&b, dir);
+	batch_run(&b);
 }
 
 /* --- the end ----------------------------------------------------------- */
@@ -267,7 +293,7 @@ over_as_written(struct local_job *j)
 		return;
 	}
 	if (exists(j->dir, "."))
-		clean(l, &j->dir, 1, false);
+		clean(l, j->dir, false);
 	over_without(j, LAUNCH_LOST, "its supervisor is gone");
 }
 
@@ -406,29 +432,25 @@ settle(void *arg)
 		l->starting++;
 		if ((r = start_supervisor(j)) != 0)
 			unstarted(j, r);
+		else
+			start_waiting(l);
 	}
 }
 
 static void
 start_waiting(struct local *l)
 {
-	uint64_t room = l->starting < l->conf->parallel
-			    ? l->conf->parallel - l->starting
-			    : 0;
-	struct local_job *j = l->jobs, *last = NULL;
+	struct local_job *j = l->jobs;
 
-	for (; j != NULL && room > 0; j = j->next)
-		if (j->state == WAITING)
-			last = j;
-	/* The list begins with the youngest. */
-	for (j = last; room > 0 && j != NULL; room--) {
+	if (l->starting >= l->conf->parallel)
+		return;
+	/* The list begins with the youngest: the last one that waits is the
+	 * oldest. Once it is started, this is called again. */
+	for (struct local_job *it = j; it != NULL; it = it->next)
+		if (it->state == WAITING)
+			j = it;
+	if (j != NULL && j->state == WAITING)
 		task_post(l->loop, &j->task);
-		do {
-			if (j->prevp == &l->jobs)
-				return;
-			j = CONTAINER_OF(j->prevp, struct local_job, next);
-		} while (j->state != WAITING);
-	}
 }
 
 static int
@@ -597,7 +619,7 @@ local_remove(struct launcher *base, const char *id)
 		free(path);
 	}
 	if (rmdir(dir) != 0 && errno != ENOENT)
-		clean(LOCAL(base), &dir, 1, true);
+		clean(LOCAL(base), dir, true);
 	free(dir);
 }
 
@@ -608,30 +630,6 @@ is_ours(struct local *l, const char *id)
 		if (strcmp(j->base.id, id) == 0)
 			return true;
 	return false;
-}
-
-struct batch {
-	struct local *l;
-	bool all;
-	char *dirs[CLEAN_BATCH];
-	size_t n;
-};
-
-static void
-batch_run(struct batch *b)
-{
-	clean(b->l, b->dirs, b->n, b->all);
-	for (size_t i = 0; i < b->n; i++)
-		free(b->dirs[i]);
-	b->n = 0;
-}
-
-static void
-batch_add(struct batch *b, const char *dir)
-{
-	if (b->n == CLEAN_BATCH)
-		batch_run(b);
-	b->dirs[b->n++] = xstrdup(dir);
 }
 
 static void
