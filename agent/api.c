@@ -116,8 +116,13 @@ api_closed_cb(struct httpd_req *rq, int err, void *arg)
 	if (c->on_closed != NULL)
 		c->on_closed(c, err);
 	api_unhold(c);
-	if (c->sb != NULL)
+	if (c->sb != NULL) {
+		uint64_t active_ms = c->sb->active_ms;
+
 		sandbox_leave(c->sb);
+		if (c->quiet) /* nothing has happened */
+			c->sb->active_ms = active_ms;
+	}
 	c->api->busy--;
 	if (!c->quiet)
 		c->api->active_ms = loop_now_ms(c->api->o.loop);

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 
 #include "agent/baseenv.h"
+#include "agent/execreq.h"
 
 static void
 apienv_set(struct call *c)
 {
 	struct json_doc *doc = api_json(c, false);
 	struct strbuf b = {0};
-	char **v = NULL, *why = NULL;
+	char **v = NULL, **outside = NULL, *why = NULL;
 	const struct json *env;
 	size_t n = 0;
 
@@ -22,13 +23,18 @@ apienv_set(struct call *c)
 	env = json_get(json_root(doc), "env");
 	if (env == NULL) {
 		api_error(c->rq, 400, "bad_request", "env: is missing");
+	} else if (baseenv_read_outside(json_get(json_root(doc), "outside"),
+					&outside, &why) != 0) {
+		api_error(c->rq, 400, "bad_request", "%s", why);
+		free(why);
 	} else if (baseenv_read(env, &v, &why) != 0) {
+		execreq_env_free(outside);
 		api_error(c->rq, 400, "bad_request", "%s", why);
 		free(why);
 	} else {
 		while (v != NULL && v[n] != NULL)
 			n++;
-		baseenv_take(c->api->o.base, v);
+		baseenv_take(c->api->o.base, v, outside);
 		strbuf_addf(&b, "{\"names\":%zu}", n);
 		api_answer(c, 200, &b);
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/execreq.h"
+#include "agent/jobout.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -50,11 +51,35 @@ baseenv_parse(const char *text, char ***out, char **why)
 	return r;
 }
 
+int
+baseenv_read_outside(const struct json *v, char ***out, char **why)
+{
+	const struct json *it = NULL;
+	const char *entry;
+	size_t n = 0;
+
+	*out = NULL;
+	if (v == NULL)
+		return 0;
+	*out = xcalloc(JOBOUT_MAX + 1, sizeof(**out));
+	while (n < JOBOUT_MAX && json_each(v, &it, NULL) &&
+	       (entry = json_string(it)) != NULL && jobout_entry_ok(entry))
+		(*out)[n++] = xstrdup(entry);
+	if (json_type(v) == JSON_ARRAY && n == json_count(v))
+		return 0;
+	execreq_env_free(*out);
+	*why = xasprintf("outside: not a list of at most %d texts "
+			 "\"PORT HOST:PORT\"",
+			 JOBOUT_MAX);
+	return E_INVALID;
+}
+
 void
-baseenv_take(struct baseenv *b, char **v)
+baseenv_take(struct baseenv *b, char **v, char **outside)
 {
 	baseenv_clear(b);
 	b->v = v;
+	b->outside = outside;
 }
 
 void
@@ -62,4 +87,6 @@ baseenv_clear(struct baseenv *b)
 {
 	execreq_env_free(b->v);
 	b->v = NULL;
+	execreq_env_free(b->outside);
+	b->outside = NULL;
 }

@@ -20,6 +20,9 @@ struct baseenv {
 	/* Before the place's own (dedicated mode: what the agent inherited),
 	 * or after it (a sandbox's, which its creator chose). */
 	bool above;
+	/* Endpoints for sandboxes with a network of their own that are made
+	 * from now on (jobout.h), NULL ends; NULL: none. */
+	char **outside;
 };
 
 struct json;
@@ -29,8 +32,11 @@ struct json;
 int baseenv_read(const struct json *v, char ***out, char **why) SBX_MUST_CHECK;
 /* The same from its text. */
 int baseenv_parse(const char *text, char ***out, char **why) SBX_MUST_CHECK;
-/* Takes v. */
-void baseenv_take(struct baseenv *b, char **v);
+/* A list of entries, or nothing. */
+int baseenv_read_outside(const struct json *v, char ***out,
+			 char **why) SBX_MUST_CHECK;
+/* Takes both. */
+void baseenv_take(struct baseenv *b, char **v, char **outside);
 void baseenv_clear(struct baseenv *b);
 
 #endif

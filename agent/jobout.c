@@ -4,11 +4,15 @@
 
 #include "agent/jobout.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/fdio.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "net/addr.h"
@@ -198,6 +202,29 @@ jobout_take_fd(struct jobout *o, int fd, const char *entry)
 	e->next = o->ends;
 	o->ends = e;
 	e->ls = listener_take_fd(o->loop, fd, accepted, e);
+}
+
+void
+jobout_enter(struct jobout *o, int pidfd, char *const *entries)
+{
+	int own, fd, r;
+
+	own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (own == -1 || setns(pidfd, CLONE_NEWNET) != 0) {
+		log_error("outside.enter", "errno=%d", errno);
+		fd_close(&own);
+		return;
+	}
+	for (; *entries != NULL; entries++) {
+		if ((r = jobout_listen(*entries, &fd)) == 0)
+			jobout_take_fd(o, fd, *entries);
+		else
+			log_error("outside.listen", "entry=%s error=\"%s\"",
+				  *entries, err_text(r));
+	}
+	if (setns(own, CLONE_NEWNET) != 0)
+		log_fatal("outside.leave", "errno=%d", errno);
+	fd_close(&own);
 }
 
 void

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Endpoints outside for a job with a network of its own: a socket that was
- * made in there listens on its loopback, and belongs to the supervisor, which
- * connects what comes to the endpoint on this side. Nothing of the job's can
- * be in between, and no program or file in it is needed.
+ * Endpoints outside for a job or a sandbox with a network of its own: a socket
+ * that was made in there listens on its loopback, and belongs to the supervisor
+ * (the agent), which connects what comes to the endpoint on this side. No
+ * program or file in there is needed.
  *
  * An entry of spec.json's `outside` is "PORT HOST:PORT": where it listens in
  * there, and what is meant, localhost or a numeric address.
@@ -29,5 +29,9 @@ struct jobout *jobout_new(struct loop *l);
 void jobout_free(struct jobout *o);
 /* Serves fd (taken) for that entry. */
 void jobout_take_fd(struct jobout *o, int fd, const char *entry);
+
+/* Listens for all entries in the network namespace of the process behind pidfd,
+ * and serves them. What cannot be had there is said in the log. */
+void jobout_enter(struct jobout *o, int pidfd, char *const *entries);
 
 #endif

@@ -407,7 +407,7 @@ main_start(struct agent *a)
 	if (a->root != NULL)
 		work_lane_init(&a->root->files, a->work, WORK_THREADS_MAX);
 	a->base.above = a->root != NULL;
-	baseenv_take(&a->base, a->conf.base_env);
+	baseenv_take(&a->base, a->conf.base_env, NULL);
 	a->conf.base_env = NULL;
 	if (a->root != NULL) {
 		a->root->runs.place.base = &a->base;

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/baseenv.h"
+#include "agent/jobout.h"
 #include "agent/cgroup.h"
 #include "agent/homefs.h"
 #include "agent/landlock.h"
@@ -189,6 +191,18 @@ sandbox_confine(struct sandbox *sb, const struct landlock *ll,
 				&c->ruleset);
 }
 
+/* What it may call although it has a network of its own. */
+static void
+sandbox_outside(struct sandbox *sb, struct loop *l)
+{
+	const struct baseenv *b = sb->runs.place.base;
+
+	if (b == NULL || b->outside == NULL)
+		return;
+	sb->outside = jobout_new(l);
+	jobout_enter(sb->outside, ns_fd(sb->ns), b->outside);
+}
+
 static int
 sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 		const struct sandbox_spec *spec, char **why)
@@ -217,6 +231,8 @@ sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
 		return r;
 	sb->confine.ns = sb->ns;
 	sb->confine.home = sb->home;
+	if (ns.network)
+		sandbox_outside(sb, m->loop);
 	return 0;
 }
 
@@ -276,6 +292,8 @@ sandbox_drop(struct sandbox *sb)
 	repl_set_free(sb->repls);
 	sb->repls = NULL;
 	run_set_clear(&sb->runs);
+	jobout_free(sb->outside);
+	sb->outside = NULL;
 	ns_free(sb->ns);
 	sb->ns = NULL;
 	sb->confine.ns = NULL;

@@ -20,6 +20,7 @@
 #include "net/loop.h"
 
 struct host;
+struct jobout;
 struct landlock;
 struct ns;
 struct walls;
@@ -65,6 +66,7 @@ struct sandbox {
 	bool in_memory; /* the home, which is mounted in ns only */
 	struct ns *ns;  /* NULL: none of its own */
 	struct run_set runs;
+	struct jobout *outside; /* NULL: none */
 	struct lent lent;       /* connections that a gateway has */
 	struct repl_set *repls; /* NULL: none yet */
 	unsigned busy;          /* requests and tunnels in progress */

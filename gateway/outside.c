@@ -273,9 +273,24 @@ outside_vars_json(const struct outside *o, bool far, struct strbuf *out)
 void
 outside_env_json(const struct outside *o, bool far, struct strbuf *out)
 {
+	const char *sep = "";
+
 	strbuf_adds(out, "{\"env\":");
 	outside_vars_json(o, far, out);
-	strbuf_addc(out, '}');
+	strbuf_adds(out, ",\"outside\":[");
+	for (size_t i = 0; i < o->nforwards; i++) {
+		const struct outside_forward *f = &o->forwards[i];
+		uint16_t port = far ? f->far : f->port;
+
+		/* The URL is the same in there only for what is on loopback. */
+		if (port == 0 || (!far && strcmp(f->host, "localhost") != 0 &&
+				  strcmp(f->host, "127.0.0.1") != 0))
+			continue;
+		strbuf_addf(out, "%s\"%u %s:%u\"", sep, port,
+			    far ? "127.0.0.1" : f->host, port);
+		sep = ",";
+	}
+	strbuf_adds(out, "]}");
 }
 
 void

@@ -68,7 +68,8 @@ int outside_resolve(const struct outside *o, struct strv url,
 		    struct strbuf *out, const char **why) SBX_MUST_CHECK;
 /* {"NAME":"URL",…}; far: with the far URLs, else as written. */
 void outside_vars_json(const struct outside *o, bool far, struct strbuf *out);
-/* {"env":{…}} for an agent. */
+/* What PUT /v1/env of an agent is told: that, and for sandboxes with a network
+ * of their own the ports of its machine's loopback that lead there. */
 void outside_env_json(const struct outside *o, bool far, struct strbuf *out);
 /* to is empty; ports are copied too. */
 void outside_copy(struct outside *to, const struct outside *from);

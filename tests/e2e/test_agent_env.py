@@ -2,11 +2,13 @@
 """What a gateway asks of an agent over HTTP: the base environment, and the
 list of its sandboxes with their secrets."""
 
+import socket
 import time
 
 import pytest
 
 from agent_support import Agent, Scope
+from support.wait import until
 
 root = pytest.mark.root
 
@@ -108,3 +110,34 @@ def test_a_bad_env_at_the_start_is_refused(tmp):
         agent = Agent(tmp, host=False, wait=False, SBX_BASE_ENV=text)
         assert agent.proc.wait(20) != 0
         assert word in agent.log.read_text()
+
+
+@root
+def test_endpoints_of_a_sandbox_without_a_network(tmp):
+    """A port of our loopback, told by PUT /v1/env, is on the sandbox's."""
+    with socket.create_server(("127.0.0.1", 0)) as server, \
+            Agent(tmp) as agent:
+        port = server.getsockname()[1]
+        before = agent.create(network="none")
+        assert agent.call("PUT", "/v1/env", {"env": {}, "outside": [
+            f"5000 127.0.0.1:{port}"]})[0] == 200
+        boxes = [agent.create(network="none") for _ in range(2)]
+        fds = agent.fds()
+        got = "python3 -c 'import socket as s; c = s.create_connection((" \
+            '"127.0.0.1", 5000)); c.sendall(b"hi"); print(c.recv(9))\''
+        for box in boxes:
+            conn = box.agent.connection()
+            r = box.send("POST", "exec", {"cmd": got}, conn=conn)
+            peer, _ = server.accept()
+            with peer:
+                assert peer.recv(9) == b"hi"
+                peer.sendall(b"there")
+                assert b"there" in r.read()
+            conn.close()
+        assert before.exec(got).code != 0
+        assert boxes[0].delete()[0] == 200
+        until(lambda: agent.fds() < fds, "its sockets are closed")
+        for bad in ([1], ["x"], {}, [f"1 127.0.0.1:{port}"] * 65):
+            status, said = agent.call("PUT", "/v1/env",
+                                      {"env": {}, "outside": bad})
+            assert status == 400 and "outside" in said["error"]

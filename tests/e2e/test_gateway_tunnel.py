@@ -395,6 +395,18 @@ def test_endpoints_for_the_embedded_agent(tmp):
             f"http://localhost:{model.port}/v1?a mine\n"
         model.go.release(3)
         assert "token2" in run(gw, own, "curl -sN -d x $M")
+        # one without a network reaches that, and nothing else
+        with Model() as other:
+            r = call(gw, "POST", "/v1/sandboxes", b'{"network":"none"}')
+            assert r.status == 200, r.body
+            none = "/v1/sandboxes/" + json.loads(r.body)["sandboxes"][0]["id"]
+            other.go.release(3)
+            model.go.release(3)
+            out = run(gw, none, "curl -sN -d x $M; curl -s -d x "
+                      f"http://127.0.0.1:{other.port}/ || echo no")
+            assert "token2" in out and out.endswith("no\n"), out
+            assert other.paths == []
+            assert call(gw, "DELETE", none).status == 200
         # a reload reaches sandboxes that exist
         gw.config.write_text(config("O http://o"))
         gw.signal(signal.SIGHUP)

@@ -179,11 +179,14 @@ resolving(void **state)
 	strbuf_reset(&b);
 	outside_env_json(&o, true, &b);
 	assert_string_equal(b.s, "{\"env\":{\"A\":\"http://127.0.0.1:8080/v1\","
-				 "\"B\":\"https://127.0.0.1:443/x?y='&\"}}");
+				 "\"B\":\"https://127.0.0.1:443/x?y='&\"},"
+				 "\"outside\":[\"8080 127.0.0.1:8080\","
+				 "\"443 127.0.0.1:443\"]}");
 	strbuf_reset(&b);
 	outside_env_json(&o, false, &b);
 	assert_string_equal(b.s, "{\"env\":{\"A\":\"http://localhost:8080/v1\","
-				 "\"B\":\"https://[::1]/x?y='&\"}}");
+				 "\"B\":\"https://[::1]/x?y='&\"},"
+				 "\"outside\":[\"8080 localhost:8080\"]}");
 	add(&same, "A http://localhost:8080/v1");
 	assert_false(outside_same(&o, &same));
 	add(&same, "B https://[::1]/x?y='&");
