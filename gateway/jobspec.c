@@ -344,6 +344,13 @@ field_expose(const struct field *f, const struct json *v)
 	return 0;
 }
 
+/* null is what a client leaves open. */
+static bool
+is_said(const struct json *v)
+{
+	return v != NULL && json_type(v) != JSON_NULL;
+}
+
 static int
 read_volume(const struct field *f, const struct json *v)
 {
@@ -362,14 +369,14 @@ read_volume(const struct field *f, const struct json *v)
 	vol = &s->volumes[s->nvolumes++];
 	memset(vol, 0, sizeof(*vol));
 	ro = json_get(v, "readOnly");
-	if ((t != NULL &&
+	if ((is_said(t) &&
 	     (r = read_text(&type, t, JOBSPEC_TEXT_BYTES, &vol->type)) != 0) ||
 	    (r = read_text(&source, json_get(v, "source"), JOBSPEC_TEXT_BYTES,
 			   &vol->source)) != 0 ||
 	    (r = read_text(&path, json_get(v, "mountPath"), JOBSPEC_TEXT_BYTES,
 			   &vol->path)) != 0)
 		return r;
-	if (ro != NULL && json_bool(ro, &vol->read_only) != 0) {
+	if (is_said(ro) && json_bool(ro, &vol->read_only) != 0) {
 		strbuf_adds(f->why, "volumes.readOnly: must be true or false");
 		return E_INVALID;
 	}
@@ -410,8 +417,7 @@ read_field(struct field *f, const struct json *v, struct strbuf *ignored)
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
 		if (strcmp(f->name, fields[i].name) != 0)
 			continue;
-		/* What a client leaves open. */
-		return json_type(v) == JSON_NULL ? 0 : fields[i].read(f, v);
+		return is_said(v) ? fields[i].read(f, v) : 0;
 	}
 	if (ignored != NULL && ignored->len < 512)
 		strbuf_addf(ignored, "%s%.64s", ignored->len != 0 ? ", " : "",

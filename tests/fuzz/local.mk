@@ -64,7 +64,18 @@ tests_fuzz_replay_execreq_SOURCES = tests/fuzz/fuzz.h \
 tests_fuzz_replay_execreq_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread
 
+check_PROGRAMS += tests/fuzz/replay_job
+TESTS += tests/fuzz/replay_job
+tests_fuzz_replay_job_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_job.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_job_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS)
+
 if ENABLE_FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_job
+tests_fuzz_fuzz_job_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_job.c
+tests_fuzz_fuzz_job_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_job_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS)
+
 noinst_PROGRAMS += tests/fuzz/fuzz_execreq
 tests_fuzz_fuzz_execreq_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_execreq.c
 tests_fuzz_fuzz_execreq_LDFLAGS = $(FUZZ_LINK)
