@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/jobend.h"
+#include "agent/jobgroup.h"
 #include "agent/jobrun.h"
 #include "agent/jobdef.h"
 #include "agent/rmtree.h"
@@ -53,7 +54,14 @@ remove_parts(const struct job *j)
 	static const char *const names[] = {"spec.json",    "agent.sock",
 					    "control.sock", "job.sock",
 					    "pid",          "slot"};
+	char *path = xasprintf("%s/cgroup", j->dir), *group = NULL;
+	size_t len;
 	int r = rmtree(j->dirfd, "fs");
+
+	if (file_read(path, 4096, &group, &len) == 0)
+		jobgroup_remove(group);
+	free(group);
+	free(path);
 
 	if (r != 0 && r != E_NOTFOUND)
 		log_error("job.clean", "dir=%s error=\"%s\"",

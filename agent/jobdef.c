@@ -31,7 +31,7 @@ static const struct key keys[] = {
     K(timeout_ms, KEY_U64),   K(memory, KEY_U64),    K(cpu_milli, KEY_U64),
     K(pids, KEY_U64),         K(log_max, KEY_U64),   K(uid, KEY_ID),
     K(uids, KEY_ID),          K(slice, KEY_ID),      K(slice_last, KEY_ID),
-    K(worker_uid, KEY_ID),    K(outside, KEY_LIST),
+    K(worker_uid, KEY_ID),    K(outside, KEY_LIST),  K(cgroup, KEY_TEXT),
 };
 #undef K
 
@@ -156,6 +156,8 @@ wrong(const struct jobdef *s)
 		return "rootfs";
 	if (s->outbound != NULL && *s->outbound != '/')
 		return "outbound";
+	if (s->cgroup != NULL && *s->cgroup != '/')
+		return "cgroup";
 	for (size_t i = 0; s->expose != NULL && s->expose[i] != NULL; i++)
 		if (*s->expose[i] != '/' || strstr(s->expose[i], "..") != NULL)
 			return "expose";
@@ -227,6 +229,7 @@ jobdef_clear(struct jobdef *s)
 	free_list(s->env);
 	free(s->image);
 	free(s->rootfs);
+	free(s->cgroup);
 	free_list(s->expose);
 	free_list(s->outside);
 	free(s->outbound);

@@ -21,6 +21,7 @@ struct jobdef {
 	char **argv;      /* NULL-ended; COMMAND only */
 	char **env;       /* "NAME=value", NULL-ended; has secrets in it */
 	char *image;      /* as the user named it; NULL: none */
+	char *cgroup;     /* directory for the job's control group; NULL */
 	char *rootfs;     /* NULL: the machine's own system */
 	char **expose;    /* more of that system to be seen, NULL-ended */
 	char **outside;   /* see jobout.h, NULL-ended; NULL: none */

@@ -26,6 +26,7 @@
 #include <event2/event_struct.h>
 
 #include "agent/jobend.h"
+#include "agent/jobgroup.h"
 #include "agent/jobinit.h"
 #include "agent/jobkill.h"
 #include "agent/joblog.h"
@@ -77,6 +78,8 @@ struct jobrun {
 	struct strbuf lacks;
 	struct timer timeout, grace, drain, net_try;
 	unsigned net_tries;
+	char *group; /* of its control group; NULL: none */
+	int group_fd;
 	struct jobend end;
 	const char *why; /* timeout, stopped: who ended it; NULL: itself */
 	char buf[READ_MAX];
@@ -610,6 +613,35 @@ forget_secrets(struct jobdef *s)
 		mem_secure_zero(s->env[i], strlen(s->env[i]));
 }
 
+/* Its path is written down for whoever cleans up after us. */
+static void
+make_group(struct jobrun *j)
+{
+	const struct jobdef *s = j->spec;
+	const struct jobgroup_limits l = {s->memory, s->cpu_milli, s->pids};
+	struct strbuf lacks = {0};
+	int fd;
+
+	if (s->cgroup == NULL) {
+		if (s->memory != 0 || s->cpu_milli != 0)
+			add_lack(j, "no limit of memory and CPU");
+		return;
+	}
+	j->group = xasprintf("%s/sbx-%s", s->cgroup, s->id);
+	fd =
+	    openat(j->o->dirfd, "cgroup", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd != -1) {
+		(void)!fd_write_all(fd, j->group, strlen(j->group));
+		(void)close(fd);
+	}
+	if (jobgroup_make(s->cgroup, strrchr(j->group, '/') + 1, &l, &lacks,
+			  &j->group_fd) != 0)
+		add_lack(j, "no control group (%s)", strerror(errno));
+	else if (lacks.len > 0)
+		add_lack(j, "%s", lacks.s);
+	strbuf_clear(&lacks);
+}
+
 static int
 start(struct jobrun *j)
 {
@@ -630,8 +662,7 @@ start(struct jobrun *j)
 				.control_fd = -1,
 				.ready_fd = -1,
 				.exe = -1};
-	if (s->memory != 0 || s->cpu_milli != 0)
-		add_lack(j, "no limit of memory and CPU");
+	make_group(j);
 	if (s->image != NULL && s->rootfs == NULL)
 		add_lack(j,
 			 "image %s is not configured: this machine's own "
@@ -643,6 +674,9 @@ start(struct jobrun *j)
 	}
 	if ((r = make_parts(j, &p)) == 0 && (r = make_user(j, &p)) == 0)
 		r = fork_init(j, &p);
+	if (r == 0 && j->group_fd != -1 &&
+	    jobgroup_enter(j->group_fd, j->builder) != 0)
+		add_lack(j, "not in its control group (%s)", strerror(errno));
 	close_theirs(&p);
 	forget_secrets(j->spec);
 	start_loop(j);
@@ -664,7 +698,12 @@ conclude(struct jobrun *j)
 
 	if (j->why != NULL && strcmp(e->reason, "unstarted") != 0)
 		e->reason = j->why;
-	if (*e->message != '\0')
+	if (j->group_fd != -1 && jobgroup_starved(j->group_fd) &&
+	    *e->message == '\0')
+		(void)snprintf(e->message, sizeof(e->message),
+			       "out of memory: the limit is %llu MiB",
+			       (unsigned long long)j->spec->memory >> 20);
+	else if (*e->message != '\0')
 		;
 	else if (strcmp(e->reason, "timeout") == 0)
 		(void)snprintf(e->message, sizeof(e->message),
@@ -684,6 +723,9 @@ finish(struct jobrun *j)
 	int r;
 
 	conclude(j);
+	fd_close(&j->group_fd);
+	if (j->group != NULL)
+		jobgroup_remove(j->group);
 	joblog_close(j->log);
 	if ((r = jobend_write(j->o->dirfd, &j->end)) != 0)
 		(void)fprintf(stderr, "exit.json: %s\n", err_text(r));
@@ -713,6 +755,7 @@ clear(struct jobrun *j)
 	loop_free(j->loop);
 	strbuf_clear(&j->lacks);
 	free(j->fs);
+	free(j->group);
 	free(j->resolv);
 	free(j);
 }
@@ -724,7 +767,7 @@ jobrun(const struct jobrun_options *o)
 
 	j->o = o;
 	j->spec = o->spec;
-	j->out[0].fd = j->out[1].fd = j->ready_fd = -1;
+	j->out[0].fd = j->out[1].fd = j->ready_fd = j->group_fd = -1;
 	j->fs = xasprintf("%s/fs", o->dir);
 	if (o->spec->outbound != NULL)
 		j->resolv = jobnet_resolv(o->spec->outbound);

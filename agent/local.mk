@@ -64,6 +64,8 @@ libagent_a_SOURCES = \
 	agent/jobcmd.h \
 	agent/jobend.c \
 	agent/jobend.h \
+	agent/jobgroup.c \
+	agent/jobgroup.h \
 	agent/jobinit.c \
 	agent/jobinit.h \
 	agent/jobkill.c \

@@ -191,6 +191,8 @@ static const struct conf_key keys[] = {
 
 	LO(agent, CONF_STRING, NULL, 0, 0, NULL,
 	   "the program that jobs run (sbx-agent beside this one, else in PATH)"),
+	LO(cgroup, CONF_STRING, NULL, 0, 0, NULL,
+	   "directory (cgroup v2, ours alone) for the limits of flavors (none)"),
 	LO(network, CONF_ENUM, "private", 0, 0, networks,
 	   "a network of its own for each job, or this machine's"),
 	LO(outbound, CONF_STRING, "auto", 0, 0, NULL,

@@ -245,6 +245,7 @@ launchconf_fill(struct gw_conf *c, char **msg)
 	int r;
 
 	l->agent = dup_or_null(s->agent);
+	l->cgroup = dup_or_null(s->cgroup);
 	l->net_host = s->network == 1;
 	l->best_effort = s->isolation == 1;
 	l->uid_base = s->uid_base;
@@ -268,6 +269,7 @@ launchconf_clear(struct gw_launch *l)
 {
 	free(l->agent);
 	free(l->outbound);
+	free(l->cgroup);
 	for (size_t i = 0; l->expose != NULL && l->expose[i] != NULL; i++)
 		free(l->expose[i]);
 	free(l->expose);
@@ -293,6 +295,8 @@ launchconf_dump(const struct gw_conf *c, struct strbuf *b)
 	strbuf_adds(b, "\n[local]\n");
 	if (l->agent != NULL)
 		strbuf_addf(b, "agent = %s\n", l->agent);
+	if (l->cgroup != NULL)
+		strbuf_addf(b, "cgroup = %s\n", l->cgroup);
 	strbuf_addf(b, "network = %s\noutbound = %s\nisolation = %s\n",
 		    l->net_host ? "host" : "private", l->outbound,
 		    l->best_effort ? "best-effort" : "required");

@@ -38,6 +38,7 @@ struct gw_launcher {
 struct gw_launch {
 	char *agent;       /* NULL: beside our own program, PATH */
 	bool net_host;     /* jobs share this machine's network */
+	char *cgroup;      /* directory for control groups; NULL: none */
 	char *outbound;    /* "auto", "none" or a program */
 	char **expose;     /* NULL-ended */
 	uint64_t uid_base; /* first of LAUNCHCONF_UIDS ids for each job */
@@ -53,7 +54,7 @@ struct gw_launch {
 
 /* The sections as base/conf fills them. */
 struct sec_local {
-	char *agent, *outbound;
+	char *agent, *outbound, *cgroup;
 	int network, isolation;
 	struct conf_list expose, outside;
 	uint64_t uid_base, uid_jobs, parallel;

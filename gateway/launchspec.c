@@ -154,6 +154,7 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 		add_list(b, "argv", s->argv, s->nargv);
 	add_vars(b, s, p->conf);
 	add_text(b, "image", s->image);
+	add_text(b, "cgroup", p->conf->cgroup);
 	add_text(b, "rootfs", launchconf_rootfs(p->conf, s->image));
 	while (p->conf->expose[nexpose] != NULL)
 		nexpose++;

@@ -376,6 +376,53 @@ def test_outbound_program(tmp, name):
     assert not pathlib.Path(f"/proc/{sleeper[0]}").exists()
 
 
+@pytest.fixture
+def cgroups():
+    """A directory of a version 2 hierarchy, wherever one is mounted."""
+    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        if kind == "cgroup2" and os.access(where, os.W_OK):
+            d = pathlib.Path(where) / f"sbx-test-{os.getpid()}"
+            try:
+                d.mkdir()
+            except OSError:
+                continue
+            yield d
+            assert [p for p in d.iterdir() if p.is_dir()] == []
+            d.rmdir()
+            return
+    pytest.skip("no cgroup v2 hierarchy that can be written to")
+
+
+@needs_root
+def test_control_group(tmp, cgroups):
+    with Job(tmp, argv=sh(DAEMONS), cgroup=str(cgroups), memory=1 << 30,
+             cpu_milli=500) as j:
+        j.says("up")
+        (group,) = [p for p in cgroups.iterdir() if p.is_dir()]
+        assert len((group / "cgroup.procs").read_text().split()) > 5
+        for name, value in (("memory.max", str(1 << 30)),
+                            ("cpu.max", "50000 100000")):
+            if (group / name).exists():
+                assert (group / name).read_text().strip() == value
+            else:
+                what = {"m": "memory", "c": "CPU"}[name[0]]
+                assert f"no limit of {what}" in j.log("system")
+        with j.order() as s:
+            s.send(b"kill")
+            while s.recv(4096):
+                pass
+        assert not group.exists()
+    with Job(tmp, argv=sh(DAEMONS), cgroup=str(cgroups)) as j:
+        j.says("up")
+        (group,) = [p for p in cgroups.iterdir() if p.is_dir()]
+        j.proc.kill()
+        j.proc.wait()
+        subprocess.run([paths.AGENT, "job", "--clean", j.dir], check=True,
+                       timeout=60)
+        assert not group.exists()
+
+
 # --- output ----------------------------------------------------------------
 
 def test_log_of_a_burst(tmp):
