@@ -21,6 +21,7 @@ from support.gateway import Gateway, run as program
 from support.http import Client
 from support.sshd import Sshd, pick_port
 from support.wait import until
+from support.ws import WebSocket, accept_of
 
 OPERATOR = "operator-0123456789abcdef0123456789abcdef"
 AGENT_TOKEN = "far-agent-0123456789abcdef0123456789abcdef"
@@ -514,3 +515,38 @@ def test_ports_of_a_dedicated_machine(tmp):
         wait_down(gw, "t")
         assert call(gw, "GET", f"/t--{port}.x/").status == 503
         inner.shutdown()
+
+
+def echo_frames(server):
+    """Accepts one WebSocket and sends back, unmasked, what it was sent."""
+    conn, _ = server.accept()
+    with conn:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += conn.recv(65536)
+        key = [line.split(b": ")[1].decode() for line in head.split(b"\r\n")
+               if line.lower().startswith(b"sec-websocket-key")][0]
+        conn.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket"
+                     b"\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
+                     accept_of(key).encode() + b"\r\n\r\n")
+        while data := conn.recv(65536):
+            size = data[1] & 127
+            mask, body = data[2:6], data[6:6 + size]
+            plain = bytes(b ^ mask[i % 4] for i, b in enumerate(body))
+            conn.sendall(data[:1] + bytes([size]) + plain)
+
+
+def test_websocket_through_a_tunnel(tmp):
+    far = pick_port()
+    with Sshd(tmp) as sshd, FarAgent(tmp / "far", far), \
+            socket.create_server(("127.0.0.1", 0)) as server, \
+            gateway(tmp, tunnel("t", sshd, far)) as gw:
+        wait_up(gw, "t")
+        threading.Thread(target=echo_frames, args=(server,),
+                         daemon=True).start()
+        port = server.getsockname()[1]
+        with WebSocket(gw.https, f"/t--{port}.x/ws", token=OPERATOR) as ws:
+            for text_ in ("one", "two"):
+                ws.send(text_)
+                got = ws.recv()
+                assert text_ in str(got), got
