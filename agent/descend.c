@@ -3,7 +3,8 @@
  * Finding descendants: one pass over /proc notes who is whose child, then each
  * is followed upwards. Between the look and the signal a process may end and
  * its number may come to a stranger's: so the signal goes through a pidfd, and
- * only after a second look at who the parent is.
+ * only after a second look at when it began. Who its parent is may well have
+ * changed: the parent has had its signal.
  */
 #include "config.h"
 
@@ -36,6 +37,7 @@
 
 struct descend_one {
 	pid_t pid, parent;
+	uint64_t began; /* with pid: which process it is */
 	bool zombie;
 };
 
@@ -43,6 +45,23 @@ struct descend {
 	struct descend_one *v;
 	size_t n, cap;
 };
+
+/* The 22nd field, of which p is the 3rd. */
+static bool
+descend_began(const char *p, uint64_t *out)
+{
+	char *end;
+
+	for (int i = 3; i < 22 && p != NULL; i++) {
+		p = strchr(p, ' ');
+		if (p != NULL)
+			p++;
+	}
+	if (p == NULL)
+		return false;
+	*out = strtoull(p, &end, 10);
+	return end != p;
+}
 
 /* "17 (a name) S 1 ...": the name may hold anything, parentheses too. */
 static bool
@@ -67,7 +86,7 @@ descend_read(pid_t pid, struct descend_one *out)
 	out->pid = pid;
 	out->zombie = p[2] == 'Z' || p[2] == 'X';
 	out->parent = (pid_t)strtol(p + 4, &end, 10);
-	return *end == ' ';
+	return *end == ' ' && descend_began(p + 2, &out->began);
 }
 
 static void
@@ -124,9 +143,7 @@ descend_signal(const struct descend_one *one, int sig)
 
 	if (fd == -1)
 		return; /* it has ended */
-	/* An orphan comes to us, or to a reaper below us. */
-	if (descend_read(one->pid, &now) &&
-	    (now.parent == one->parent || now.parent == getpid()))
+	if (descend_read(one->pid, &now) && now.began == one->began)
 		(void)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
 	(void)close(fd);
 }

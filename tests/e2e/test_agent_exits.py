@@ -94,6 +94,17 @@ def test_host_grace(tmp):
     assert not a.socket.exists() and not a.control.exists()
 
 
+@root
+def test_host_orphans_hear_it(tmp):
+    """The children of one that has ended already are asked to end too."""
+    with Agent(tmp, SBX_GRACE="1h") as a:
+        sb = a.create()
+        sb.start("for i in $(seq 60); do sleep 1000 & done; wait")
+        until(lambda: len(processes_of(sb.uid)) == 61, "all of them run")
+    assert "agent.stop" in a.log.read_text()
+    assert processes_of(sb.uid) == []
+
+
 def test_asked_twice(tmp):
     """The second TERM cuts the grace short."""
     with Agent(tmp, host=False, SBX_GRACE="1h") as a:
