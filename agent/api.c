@@ -176,24 +176,53 @@ api_matches(const char *pattern, struct strv path, struct strv *id)
 	}
 }
 
+static bool
+api_has_route(struct call *c, const struct api_route *table)
+{
+	while (table->path != NULL &&
+	       !api_matches(table->path, c->rest, &c->id))
+		table++;
+	return table->path != NULL;
+}
+
+/* The path is one of the table's; it says which methods it has. */
+static void
+api_wrong_method(struct call *c, const struct api_route *table)
+{
+	struct strbuf allow = {0};
+
+	strbuf_adds(&allow, "Allow: ");
+	for (const struct api_route *r = table; r->path != NULL; r++) {
+		if (!api_matches(r->path, c->rest, &c->id))
+			continue;
+		if (!strv_ends((struct strv){allow.s, allow.len}, STRV(": ")))
+			strbuf_adds(&allow, ", ");
+		strbuf_adds(&allow, r->method == M_GET    ? "GET"
+				    : r->method == M_POST ? "POST"
+				    : r->method == M_PUT  ? "PUT"
+							  : "DELETE");
+	}
+	strbuf_adds(&allow, "\r\n");
+	api_error_with(c->rq, 405, (struct strv){allow.s, allow.len}, "method",
+		       "no such method here");
+	strbuf_clear(&allow);
+}
+
 /* Runs the route; false when none of the table has that path. */
 static bool
 api_route(struct call *c, const struct api_route *table)
 {
-	bool known = false;
-
 	for (const struct api_route *r = table; r->path != NULL; r++) {
-		if (!api_matches(r->path, c->rest, &c->id))
-			continue;
-		known = true;
-		if (r->method == c->method) {
+		if (r->method == c->method &&
+		    api_matches(r->path, c->rest, &c->id)) {
 			r->fn(c);
 			return true;
 		}
 	}
-	if (known)
-		api_error(c->rq, 405, "method", "no such method here");
-	return known;
+	if (!api_has_route(c, table))
+		return false;
+	api_wrong_method(c, table);
+	return true;
 }
 
 static void
@@ -268,9 +297,11 @@ api_sandbox(struct api *a, struct httpd_req *rq, struct strv path,
 		return;
 	}
 	c = api_call(a, rq, sb, path, query);
-	if (is_host && api_route(c, of_sandbox))
-		return;
-	api_scoped(c);
+	if (!is_host && api_has_route(c, of_sandbox))
+		api_error(rq, 403, "unauthorized",
+			  "the host's X-Sandbox-Token is wanted");
+	else if (!is_host || !api_route(c, of_sandbox))
+		api_scoped(c);
 }
 
 static void
@@ -334,7 +365,8 @@ api_request_cb(struct httpd_req *rq, void *arg)
 		if (h->method == M_GET || h->method == M_HEAD)
 			api_health(a, rq);
 		else
-			api_error(rq, 405, "method", "no such method here");
+			api_error_with(rq, 405, STRV("Allow: GET, HEAD\r\n"),
+				       "method", "no such method here");
 	} else if (!strv_starts(path, STRV("/v1/"))) {
 		api_no_route(rq);
 	} else if (a->o.host != NULL) {

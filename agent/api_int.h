@@ -55,6 +55,9 @@ struct call {
 void api_answer(struct call *c, unsigned status, struct strbuf *json);
 void api_error(struct httpd_req *rq, unsigned status, const char *code,
 	       const char *fmt, ...) SBX_PRINTF(4, 5);
+/* fields: "Name: value\r\n"... */
+void api_error_with(struct httpd_req *rq, unsigned status, struct strv fields,
+		    const char *code, const char *text);
 /* Accounts for n more bytes in memory until the call ends. When one sandbox's
  * clients hold too much already (429), or all clients do (503), it answers and
  * returns false. */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -273,13 +274,24 @@ apiread_begin(struct fileop *op)
 }
 
 static void
+apiread_bad_range(struct apiread *x)
+{
+	char field[64], text[64];
+
+	(void)snprintf(field, sizeof(field),
+		       "Content-Range: bytes */%" PRIu64 "\r\n", x->size);
+	(void)snprintf(text, sizeof(text),
+		       "the file has only %" PRIu64 " bytes", x->size);
+	api_error_with(x->op.c->rq, 416, strv_of(field), "bad_range", text);
+}
+
+static void
 apiread_opened(struct fileop *op)
 {
 	struct apiread *x = (struct apiread *)op;
 
 	if (op->result == -ERANGE)
-		api_error(op->c->rq, 416, "bad_range",
-			  "the file has only %" PRIu64 " bytes", x->size);
+		apiread_bad_range(x);
 	else if (op->result != 0)
 		fileop_fail(op, op->result);
 	else if (x->whole.s == NULL)

@@ -62,23 +62,30 @@ api_answer(struct call *c, unsigned status, struct strbuf *json)
 }
 
 void
+api_error_with(struct httpd_req *rq, unsigned status, struct strv fields,
+	       const char *code, const char *text)
+{
+	struct strbuf b = {0};
+
+	strbuf_adds(&b, "{\"error\":");
+	strbuf_add_json(&b, strv_of(text));
+	strbuf_addf(&b, ",\"code\":\"%s\"}", code);
+	httpd_respond(rq, status, API_JSON_TYPE, fields,
+		      (struct strv){b.s, b.len});
+	strbuf_clear(&b);
+}
+
+void
 api_error(struct httpd_req *rq, unsigned status, const char *code,
 	  const char *fmt, ...)
 {
-	struct strbuf text = {0}, b = {0};
 	char line[512];
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	strbuf_adds(&b, "{\"error\":");
-	strbuf_add_json(&b, strv_of(line));
-	strbuf_addf(&b, ",\"code\":\"%s\"}", code);
-	httpd_respond(rq, status, API_JSON_TYPE, STRV_NULL,
-		      (struct strv){b.s, b.len});
-	strbuf_clear(&b);
-	strbuf_clear(&text);
+	api_error_with(rq, status, STRV_NULL, code, line);
 }
 
 /* --- body -------------------------------------------------------------- */

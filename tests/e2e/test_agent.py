@@ -658,9 +658,9 @@ def test_tokens(agent, sandbox):
         assert agent.get("/v1/sandboxes", token=bad)[0] == 403
     # A sandbox's own token does not manage sandboxes.
     assert agent.get("/v1/sandboxes", token=sandbox.token)[0] == 403
-    assert agent.delete(sandbox.prefix, token=sandbox.token)[0] == 404
+    assert agent.delete(sandbox.prefix, token=sandbox.token)[0] == 403
     assert agent.get(f"{sandbox.prefix}/token",
-                     token=sandbox.token)[0] == 404
+                     token=sandbox.token)[0] == 403
     assert agent.get(f"{sandbox.prefix}/token") == (
         200, {"token": sandbox.token})
     assert agent.get("/v1/sandboxes/nosuch/token")[0] == 404
@@ -688,8 +688,12 @@ def test_exclusive_surfaces(agent, dedicated):
 def test_routes(agent, sandbox):
     assert agent.get("/nowhere")[0] == 404
     assert agent.get("/v1")[0] == 404
-    assert agent.call("PUT", "/v1/sandboxes")[0] == 405
-    assert sandbox.call("GET", "exec")[0] == 405
+    r = agent.send("PUT", "/v1/sandboxes")
+    assert (r.status, r.getheader("Allow")) == (405, "POST, GET, DELETE")
+    r = sandbox.send("GET", "exec")
+    assert (r.status, r.getheader("Allow")) == (405, "POST")
+    r = agent.send("POST", "/health", token=None)
+    assert (r.status, r.getheader("Allow")) == (405, "GET, HEAD")
     assert sandbox.call("GET", "nowhere")[0] == 404
     status, got = agent.get("/health", token=None)
     assert status == 200 and got["status"] == "ok"
