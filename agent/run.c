@@ -344,8 +344,12 @@ run_spawn(struct run_set *s, const struct run_spec *spec, struct run *r,
 	}
 	if (err != 0)
 		*why = run_why(err, eno, &se, spec->argv[0]);
-	/* RLIMIT_NPROC makes itself felt at execve. */
-	return err == E_INVALID && se.eno == EAGAIN ? E_LIMIT : err;
+	/* RLIMIT_NPROC makes itself felt at execve, a group's pids.max and what
+	 * the machine has in all when a process is made. */
+	if ((err == E_INVALID && se.eno == EAGAIN) ||
+	    (err == E_SYS && eno == EAGAIN))
+		return E_LIMIT;
+	return err;
 }
 
 int

@@ -753,6 +753,23 @@ def test_not_root(tmp):
         assert b.create().exec("echo hi").out == "hi\n"
 
 
+@root
+def test_no_more_processes(tmp):
+    """Not even one that could say so: 429, and it is no fault of ours."""
+    tmp.chmod(0o777)
+    try:
+        with Agent(tmp, host=False, prefix=(
+                "prlimit", "--nproc=1", "setpriv", "--reuid=64123",
+                "--clear-groups", "--inh-caps=-all")) as a:
+            status, got = a.post("/v1/exec", {"cmd": "true"})
+            assert (status, got["code"]) == (429, "limit")
+            assert "unavailable" in got["error"]
+    except AssertionError:
+        if "Permission denied" in (tmp / "agent.log").read_text():
+            pytest.skip("the build is not readable for others")
+        raise
+
+
 # --- servers inside ---------------------------------------------------------
 
 def listens(path):
