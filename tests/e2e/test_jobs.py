@@ -5,6 +5,7 @@ left of them; users who do not touch each other; the gateway's sudden death."""
 import hashlib
 import json
 import re
+import signal
 import socket
 import uuid
 
@@ -457,6 +458,28 @@ def test_sudden_death(tmp):
         assert ann.get(long["id"])["status"]["exitCode"] == 5
 
 
+def test_end_with_open_streams(tmp):
+    """SIGTERM: what is followed ends in order, jobs go on."""
+    with Control(tmp) as gw:
+        job = gw.root.create(["/bin/sleep", "60"])["id"]
+        gw.root.wait(job, "running")
+        logs, _ = gw.root.stream(gw.root.path(job, "logs"))
+        events, _ = gw.root.stream("/api/events?last_event_id=0")
+        wait = Client(gw.http)
+        wait.request("GET", gw.root.path(job) + "?wait=terminal",
+                     headers=gw.root.headers)
+        assert len(events.until(b'"state":"RUNNING"')) > 0
+        gw.die(signal.SIGTERM)
+        for c in (logs, events):
+            assert c.to_end().endswith(b"0\r\n\r\n")
+            c.close()
+        got = json.loads(wait.response("GET").body)
+        assert got["status"]["stage"] == "RUNNING"
+        wait.close()
+        gw.start()
+        assert gw.root.get(job)["status"]["stage"] == "RUNNING"
+
+
 def test_reload(tmp):
     gw = Control(tmp)
     ann = gw.user("ann")
@@ -466,7 +489,7 @@ def test_reload(tmp):
                    headers=ann.headers).status == 200
         gw.config.write_text(gw.config.read_text()
                              + "max_jobs = 1\n[flavor tiny]\npids = 32\n")
-        gw.signal(1)
+        gw.signal(signal.SIGHUP)
         until(lambda: ann.json("GET", "/api/jobs/hardware")[0]["name"]
               == "tiny", "the new configuration")
         assert get(gw.http, ann.url(job) + "/health",

@@ -65,6 +65,12 @@ tests_unit_test_logtail_SOURCES = tests/unit/test_logtail.c
 tests_unit_test_logtail_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_logtail_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_jobjson
+TESTS += tests/unit/test_jobjson
+tests_unit_test_jobjson_SOURCES = tests/unit/test_jobjson.c
+tests_unit_test_jobjson_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_jobjson_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_jobs
 TESTS += tests/unit/test_jobs
 tests_unit_test_jobs_SOURCES = tests/unit/test_jobs.c

@@ -8,6 +8,7 @@
 """
 
 import json
+import signal
 import subprocess
 import urllib.parse
 
@@ -172,11 +173,11 @@ class Control(Gateway):
             self.end_jobs()
         return super().stop(check=check, **kw)
 
-    def die(self):
-        """kill -9 of the master alone; its workers go with it."""
+    def die(self, number=signal.SIGKILL):
+        """Ends the master alone, and leaves the jobs; start() may follow."""
         self.workers()
-        self.proc.kill()
-        self.proc.wait()
+        self.proc.send_signal(number)
+        self.proc.wait(30)
         self.proc = None
         while self._out.get(timeout=10) is not None:
             pass
