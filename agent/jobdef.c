@@ -164,7 +164,7 @@ wrong(const struct jobdef *s)
 	for (size_t i = 0; s->outside != NULL && s->outside[i] != NULL; i++)
 		if (i == JOBOUT_MAX || !jobout_entry_ok(s->outside[i]))
 			return "outside";
-	if (s->uids != 0 && (s->uid == 0 || s->uid + s->uids < s->uid))
+	if (s->uids != 0 && (s->uid == 0 || UINT32_MAX - s->uids < s->uid))
 		return "uid";
 	return NULL;
 }

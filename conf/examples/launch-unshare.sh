@@ -30,6 +30,7 @@ start)
 	shift 4
 	mkdir -m 700 "$dir/run"
 	(
+		# shellcheck source=/dev/null # what the gateway wrote
 		. "$dir/env.sh"
 		rm -f "$dir/env.sh"
 		export SBX_LISTEN="unix:$dir/agent.sock"
