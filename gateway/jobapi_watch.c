@@ -247,8 +247,12 @@ events_from(struct api_req *r, uint64_t *last)
 		*last = jobs_last_step(ja->js);
 		return 0;
 	}
-	if (strv_parse_u64(v, INT64_MAX, false, last) == 0)
+	if (strv_parse_u64(v, INT64_MAX, false, last) == 0) {
+		/* Of a database that is gone: its numbers begin anew. */
+		if (*last > jobs_last_step(ja->js))
+			*last = jobs_last_step(ja->js);
 		return 0;
+	}
 	api_error(r, 400, "bad_request", "Last-Event-ID: is not one of ours");
 	return E_INVALID;
 }

@@ -365,7 +365,10 @@ jobs_create(struct jobs *js, const char *ns, const char *user,
 	l->note = note;
 	note = NULL;
 	jobs_run_start(l, flavor, timeout_ms);
-	return jobs_get(js, strv_of(ns), strv_of(id), out);
+	if ((r = jobs_get(js, strv_of(ns), strv_of(id), out)) != 0)
+		*why = xasprintf("job %s was made, and cannot be read: %s", id,
+				 err_text(r));
+	return r;
 out:
 	free(note);
 	job_clear(&j);

@@ -414,6 +414,11 @@ def test_events(ann):
     c.close()
     assert ann.ask("GET", "/api/events",
                    headers={"Last-Event-ID": "x"}).status == 400
+    # A number that was never given: from now on.
+    c, _ = ann.stream("/api/events", {"Last-Event-ID": str(1 << 60)})
+    job = ann.create(["/bin/true"])["id"]
+    assert len(read_events(c, job)) == 4
+    c.close()
 
 
 # --- the gateway's own life ------------------------------------------------
