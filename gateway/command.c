@@ -178,8 +178,8 @@ spawn(char *const *argv, const int *out, int *eno)
 	env[n] = NULL;
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, &old);
-	/* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the master
-	 * is not to be copied for a short program */
+	/* The master is not to be copied for a short program. */
+	/* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork) */
 	pid = vfork();
 	if (pid == 0) {
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Vfork) */
