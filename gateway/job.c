@@ -102,7 +102,10 @@ job_apply(struct job *j, enum job_event ev, int64_t at_ms, const int *exit_code,
 	if (ev == JOB_EV_READY && j->started_ms == 0)
 		j->started_ms = at_ms;
 	if (job_final(to)) {
-		j->finished_ms = at_ms;
+		/* When it ended is the launcher's word, when it started ours:
+		 * later, for a job that was quick. */
+		j->finished_ms = at_ms > j->started_ms ? at_ms : j->started_ms;
+		j->changed_ms = j->finished_ms;
 		j->has_exit = exit_code != NULL;
 		j->exit_code = exit_code != NULL ? *exit_code : 0;
 	}

@@ -76,6 +76,21 @@ apply_stamps(void **state)
 	job_clear(&j);
 }
 
+/* Two clocks' readings: no job ends before it started. */
+static void
+quick(void **state)
+{
+	struct job j = {.state = JOB_CREATING, .reason = JOB_EV_START};
+	int code = 0;
+
+	(void)state;
+	assert_true(job_apply(&j, JOB_EV_READY, 30, NULL, NULL));
+	assert_true(job_apply(&j, JOB_EV_EXIT, 29, &code, NULL));
+	assert_int_equal(j.finished_ms, 30);
+	assert_int_equal(j.changed_ms, 30);
+	job_clear(&j);
+}
+
 /* A start in flight ends as READY after the stop: nothing comes back. */
 static void
 stop_beats_start(void **state)
@@ -388,13 +403,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_step),
-	    cmocka_unit_test(apply_stamps),
-	    cmocka_unit_test(stop_beats_start),
-	    cmocka_unit_test(stages),
-	    cmocka_unit_test(names),
-	    cmocka_unit_test(body_read),
-	    cmocka_unit_test(body_refused),
+	    cmocka_unit_test(every_step),   cmocka_unit_test(quick),
+	    cmocka_unit_test(apply_stamps), cmocka_unit_test(stop_beats_start),
+	    cmocka_unit_test(stages),       cmocka_unit_test(names),
+	    cmocka_unit_test(body_read),    cmocka_unit_test(body_refused),
 	    cmocka_unit_test(body_bounds),
 	};
 
