@@ -10,8 +10,10 @@
 #include "agent/execreq.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "net/loop.h"
 
 #define APIHOST_COUNT_MAX 1024
+#define APIHOST_BATCH     8 /* made before others have their turn */
 #define APIHOST_PROCS_MAX 65536
 #define APIHOST_MEM_MAX   (16U << 20) /* MiB */
 #define APIHOST_DISK_MAX  (16U << 20) /* MiB */
@@ -109,55 +111,94 @@ apihost_spec(const struct json *root, struct sandbox_spec *s, uint64_t *count,
 	return execreq_env(json_get(root, "env"), &s->env, why);
 }
 
+/* Many are made a few at a time: each costs some system calls and a process,
+ * and others want to be served meanwhile. */
+struct apimake {
+	struct call *c;
+	struct sandbox_spec spec; /* env is its own */
+	struct task more;
+	struct strbuf out;
+	uint64_t left, made;
+};
+
 static void
-apihost_make(struct call *c, const struct sandbox_spec *spec, uint64_t count)
+apimake_fail(struct apimake *x, int err, const char *why)
 {
-	struct strbuf b = {0};
+	if (err == E_UNSUPPORTED)
+		api_error(x->c->rq, 400, "unsupported", "%s", why);
+	else
+		api_error(x->c->rq, 500, "internal", "%s", why);
+}
+
+static void
+apimake_answer(struct apimake *x)
+{
+	strbuf_addf(&x->out, "],\"rejected\":%llu}",
+		    (unsigned long long)x->left);
+	api_answer(x->c, 200, &x->out);
+}
+
+static void
+apimake_cb(void *arg)
+{
+	struct apimake *x = arg;
+	struct api *a = x->c->api;
 	struct sandbox *sb;
 	char *why = NULL;
-	uint64_t n;
 	int r = 0;
 
-	strbuf_adds(&b, "{\"sandboxes\":[");
-	for (n = 0; n < count; n++) {
-		r = host_create(c->api->o.host, spec, &sb, &why);
+	for (int i = 0; i < APIHOST_BATCH && x->left > 0; i++) {
+		r = host_create(a->o.host, &x->spec, &sb, &why);
 		if (r != 0)
 			break;
-		if (n > 0)
-			strbuf_addc(&b, ',');
-		apihost_add(&b, sb, true);
+		if (x->made++ > 0)
+			strbuf_addc(&x->out, ',');
+		x->left--;
+		apihost_add(&x->out, sb, true);
 	}
-	strbuf_addf(&b, "],\"rejected\":%llu}",
-		    (unsigned long long)(count - n));
-	if (r == 0 || r == E_FULL || n > 0) {
-		api_answer(c, 200, &b);
-	} else if (r == E_UNSUPPORTED) {
-		strbuf_clear(&b);
-		api_error(c->rq, 400, "unsupported", "%s", why);
-	} else {
-		strbuf_clear(&b);
-		api_error(c->rq, 500, "internal", "%s", why);
-	}
+	if (r == 0 && x->left > 0)
+		task_post(a->o.loop, &x->more);
+	else if (r == 0 || r == E_FULL || x->made > 0)
+		apimake_answer(x);
+	else
+		apimake_fail(x, r, why);
 	free(why);
+}
+
+/* Whoever asked may be gone before all were made: the rest is not, then. */
+static void
+apimake_closed(struct call *c, int err)
+{
+	struct apimake *x = c->state;
+
+	(void)err;
+	task_cancel(&x->more);
+	strbuf_clear(&x->out);
+	execreq_env_free(x->spec.env);
+	free(x);
 }
 
 static void
 apihost_create(struct call *c)
 {
 	struct json_doc *doc = api_json(c, true);
-	struct sandbox_spec spec = {0};
-	uint64_t count;
+	struct apimake *x;
 	char *why = NULL;
 
 	if (doc == NULL)
 		return;
-	if (apihost_spec(json_root(doc), &spec, &count, &why) != 0) {
+	x = xcalloc(1, sizeof(*x));
+	x->c = c;
+	task_init(&x->more, apimake_cb, x);
+	c->state = x;
+	c->on_closed = apimake_closed;
+	if (apihost_spec(json_root(doc), &x->spec, &x->left, &why) != 0) {
 		api_error(c->rq, 400, "bad_request", "%s", why);
 		free(why);
 	} else {
-		apihost_make(c, &spec, count);
+		strbuf_adds(&x->out, "{\"sandboxes\":[");
+		apimake_cb(x);
 	}
-	execreq_env_free(spec.env);
 	json_doc_free(doc);
 }
 

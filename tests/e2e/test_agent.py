@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -578,6 +579,28 @@ def test_capacity(tmp):
         assert a.post("/v1/sandboxes")[1] == {"sandboxes": [], "rejected": 1}
         a.delete(f"/v1/sandboxes/{got['sandboxes'][0]['id']}")
         assert a.post("/v1/sandboxes")[1]["rejected"] == 0
+
+
+@root
+def test_making_many_holds_nobody_up(tmp):
+    """Others are served meanwhile."""
+    with Agent(tmp) as a:
+        seen = []
+
+        def look(conn):
+            n = len(a.get("/v1/sandboxes", conn=conn)[1])
+            seen.append(n)
+            return n
+
+        look(conn := a.connection())
+        maker = threading.Thread(target=a.post, args=(
+            "/v1/sandboxes", {"count": 200}))
+        maker.start()
+        until(lambda: look(conn) == 200, "all are there", 30 * paths.SLOW,
+              every=0)
+        maker.join()
+        assert any(0 < n < 200 for n in seen)
+        assert a.delete("/v1/sandboxes") == (200, {"deleted": 200})
 
 
 @root
