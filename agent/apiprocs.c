@@ -127,7 +127,12 @@ struct apistdin {
 static void
 apistdin_wake(struct run_reader *rd)
 {
-	(void)rd; /* a process that ended shows at the next byte */
+	struct apistdin *x = (struct apistdin *)(void *)rd;
+
+	/* One that was removed takes no more; one that ended shows so at its
+	 * pipe, or at the next byte. */
+	if (rd->run == NULL)
+		httpd_body_resume(x->c->rq);
 }
 
 static void

@@ -373,6 +373,26 @@ def test_logs_are_a_ring(sandbox):
 
 
 @root
+def test_removed_while_fed(sandbox):
+    """Somebody else holds its stdin: no pipe breaks."""
+    p = sandbox.start("(exec setsid sleep 1000) & exec sleep 999")
+    conn = sandbox.agent.connection()
+    conn.putrequest("POST", f"{sandbox.prefix}/procs/{p['pid']}/stdin")
+    conn.putheader("X-Sandbox-Token", sandbox.token)
+    conn.putheader("Content-Length", str(1 << 30))
+    conn.endheaders()
+    conn.sock.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        while True:
+            conn.send(bytes(65536))
+    conn.sock.settimeout(30)
+    assert sandbox.call("DELETE", f"processes/{p['pid']}")[0] == 200
+    response = conn.getresponse()
+    assert response.status == 409
+    assert json.loads(response.read())["code"] == "stdin_closed"
+
+
+@root
 def test_removed_while_followed(sandbox):
     p = sandbox.start("exec sleep 1000")
     r = sandbox.send("GET", f"procs/{p['pid']}/logs?follow=1")
