@@ -13,6 +13,7 @@
 
 #include "agent/host.h"
 #include "agent/portscan.h"
+#include "agent/work.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@
 
 #define CONTROL_DIALS   256 /* of one peer, under way */
 #define CONTROL_DIAL_MS 3000
+#define CONTROL_ASKS    64
 
 /* A TCP connection in the making. */
 struct control_dial {
@@ -31,6 +33,18 @@ struct control_dial {
 	struct control_dial *next, **prevp;
 	struct dial *dial;
 	uint64_t n; /* what it answers */
+};
+
+/* What listens, being found out. */
+struct control_ask {
+	struct work_job job;
+	struct control_conn *cc; /* NULL: it has gone, or has its answer */
+	struct control_ask *next, **prevp;
+	struct sandbox *sb; /* its lane ends before it does */
+	uint64_t n;         /* what it answers */
+	int result;
+	struct portscan_own own;
+	struct portscan scan;
 };
 
 struct control_conn {
@@ -43,6 +57,8 @@ struct control_conn {
 	struct host_observer observer;
 	struct control_dial *dials;
 	unsigned ndials;
+	struct control_ask *asks;
+	unsigned nasks;
 };
 
 struct control {
@@ -78,6 +94,8 @@ control_close(struct control_conn *cc)
 		free(d);
 	}
 	cc->dials = NULL;
+	for (; cc->asks != NULL; cc->asks = cc->asks->next)
+		cc->asks->cc = NULL; /* freed when its job is over */
 	if (cc->watches)
 		host_unobserve(&cc->observer);
 	*cc->prevp = cc->next;
@@ -294,26 +312,92 @@ control_say_ports(struct control_conn *cc, uint64_t n, struct portscan *s)
 	return r;
 }
 
+/* On a thread: a directory may be long, and a disk slow. */
+static void
+control_ask_job(struct work_job *j)
+{
+	struct control_ask *k = CONTAINER_OF(j, struct control_ask, job);
+
+	k->result = sandbox_ports(k->sb, control_port_cb, &k->scan);
+	if (k->sb->host == NULL)
+		portscan_tcp(&k->scan, &k->own);
+}
+
+/* The ask is not the channel's any more. */
+static struct control_conn *
+control_ask_leave(struct control_ask *k)
+{
+	struct control_conn *cc = k->cc;
+
+	if (cc == NULL)
+		return NULL;
+	*k->prevp = k->next;
+	if (k->next != NULL)
+		k->next->prevp = k->prevp;
+	cc->nasks--;
+	k->cc = NULL;
+	return cc;
+}
+
+static void
+control_ask_done(struct work_job *j)
+{
+	struct control_ask *k = CONTAINER_OF(j, struct control_ask, job);
+	struct control_conn *cc = control_ask_leave(k);
+	int r = j->ran ? k->result : E_AGAIN;
+
+	if (cc == NULL) {
+		free(k);
+		return;
+	}
+	if (r == 0 || r == E_NOTFOUND || r == E_UNSUPPORTED)
+		r = control_say_ports(cc, k->n, &k->scan);
+	else
+		r = control_fail(cc, k->n, "error", err_text(r));
+	free(k);
+	(void)control_sent(cc, r);
+}
+
+static void
+control_ask_late(struct work_job *j)
+{
+	struct control_ask *k = CONTAINER_OF(j, struct control_ask, job);
+	struct control_conn *cc = control_ask_leave(k);
+
+	if (cc != NULL)
+		(void)control_sent(cc, control_fail(cc, k->n, "error",
+						    "the disk does not "
+						    "answer"));
+}
+
 static int
 control_ports(struct control_conn *cc, uint64_t n, struct strv id)
 {
 	struct sandbox *sb = control_find(cc, id);
-	struct portscan *s;
-	int r;
+	struct control_ask *k;
 
 	if (sb == NULL)
 		return control_fail(cc, n, "no_such_sandbox",
 				    "no such sandbox");
-	s = xcalloc(1, sizeof(*s));
-	r = sandbox_ports(sb, control_port_cb, s);
-	if (sb->host == NULL)
-		portscan_tcp(s, cc->control->own);
-	if (r == 0 || r == E_NOTFOUND || r == E_UNSUPPORTED)
-		r = control_say_ports(cc, n, s);
-	else
-		r = control_fail(cc, n, "error", err_text(r));
-	free(s);
-	return r;
+	if (cc->nasks >= CONTROL_ASKS)
+		return control_fail(cc, n, "limit", "too many asks under way");
+	k = xcalloc(1, sizeof(*k));
+	k->cc = cc;
+	k->sb = sb;
+	k->n = n;
+	if (cc->control->own != NULL)
+		k->own = *cc->control->own;
+	k->job.fn = control_ask_job;
+	k->job.done = control_ask_done;
+	k->job.late = control_ask_late;
+	k->job.uid = sb->uid;
+	k->prevp = &cc->asks;
+	if ((k->next = cc->asks) != NULL)
+		k->next->prevp = &k->next;
+	cc->asks = k;
+	cc->nasks++;
+	work_submit(&sb->files, &k->job);
+	return 0;
 }
 
 static int

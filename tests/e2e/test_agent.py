@@ -973,6 +973,30 @@ def test_control_connect(agent, served):
 
 
 @root
+def test_control_many_asks(agent):
+    """Each has its answer, also when the sandbox or the asker goes."""
+    sb = agent.create()
+    with Control(agent.control) as c:
+        for n in range(100):
+            c.say(f"ports {n} {sb.id}")
+        got = [c.hear()[0] for _ in range(100)]
+        assert sorted(int(words[1]) for words in got) == list(range(100))
+        # What is beyond the bound is said at once.
+        assert {words[0] for words in got} <= {"ports", "fail"}
+        for n in range(10):
+            c.say(f"ports {n} {sb.id}")
+        sb.delete()
+        assert {int(c.hear()[0][1]) for _ in range(10)} == set(range(10))
+    other = agent.create()
+    with Control(agent.control) as c:
+        for n in range(60):
+            c.say(f"ports {n} {other.id}")
+    with Control(agent.control) as c:
+        assert c.ask(f"ports 1 {other.id}")[0] == ["ports", "1"]
+    other.delete()
+
+
+@root
 def test_control_denied(agent, served):
     served.exec("ln -s 8000.sock .sbx/proxy/1.sock")
     with Control(agent.control) as c:
