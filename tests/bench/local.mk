@@ -4,7 +4,8 @@
 BENCH_TOOLS = tests/bench/backend tests/bench/bench_http1 \
 	tests/bench/bench_httpd tests/bench/bench_relay tests/bench/load
 EXTRA_PROGRAMS += $(BENCH_TOOLS)
-EXTRA_DIST += tests/bench/agent.py tests/bench/edge.py tests/bench/tunnel.py
+EXTRA_DIST += tests/bench/agent.py tests/bench/edge.py tests/bench/repl.py \
+	tests/bench/tunnel.py
 CLEANFILES += $(BENCH_TOOLS)
 
 tests_bench_backend_SOURCES = tests/bench/backend.c
@@ -30,3 +31,4 @@ bench: all
 	/usr/bin/python3 $(srcdir)/tests/bench/edge.py --build $(builddir)
 	SBX_BUILD=$(builddir) /usr/bin/python3 \
 		$(srcdir)/tests/bench/agent.py $(BENCH_AGENT)
+	SBX_BUILD=$(builddir) /usr/bin/python3 $(srcdir)/tests/bench/repl.py
