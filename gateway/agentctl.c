@@ -402,6 +402,24 @@ agentctl_up(const struct agentctl *a)
 	return a->state == AGENT_UP;
 }
 
+const char *
+agentctl_http(const struct agentctl *a)
+{
+	return a->http;
+}
+
+const char *
+agentctl_token(const struct agentctl *a)
+{
+	return a->token;
+}
+
+uint64_t
+agentctl_epoch(const struct agentctl *a)
+{
+	return (uint64_t)a->starts << 32 | (uint32_t)a->pid;
+}
+
 pid_t
 agentctl_pid(const struct agentctl *a)
 {

@@ -38,6 +38,11 @@ void agentctl_free(struct agentctl *a);
 /* 0: no agent is up, there is nothing to wait for. */
 uint64_t agentctl_sync(struct agentctl *a);
 bool agentctl_up(const struct agentctl *a);
+/* Its address, and the secret that opens all of it. */
+const char *agentctl_http(const struct agentctl *a);
+const char *agentctl_token(const struct agentctl *a);
+/* Another number after each start. */
+uint64_t agentctl_epoch(const struct agentctl *a);
 pid_t agentctl_pid(const struct agentctl *a); /* 0: none */
 unsigned agentctl_starts(const struct agentctl *a);
 /* Asks it to end, for good; agentctl_pid() becomes 0 when it has. */

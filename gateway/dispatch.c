@@ -297,7 +297,7 @@ bool
 dispatch_public(const struct exchange *ex)
 {
 	static const char *const open[] = {
-	    "/api/agent-harnesses",
+	    "/api/agent-harnesses", "/podflare/v1/healthz",
 	    "/buckets/huggingface/sbx-server/resolve/sbx-server"};
 	const struct http_head *h = httpd_head(ex->rq);
 	struct strv path, rest = http1_path(h);

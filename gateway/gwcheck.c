@@ -217,6 +217,12 @@ check_gateway(struct gw_conf *c, char **msg)
 	for (size_t i = 0; c->upgrades[i] != NULL; i++)
 		if (strv_eq_nocase(strv_of(c->upgrades[i]), STRV("h2c")))
 			return gwconf_bad(c, msg, &at, "h2c is never allowed");
+	at.section = "podflare";
+	at.key = "enabled";
+	if (c->podflare.enabled && !c->agent)
+		return gwconf_bad(c, msg, &at,
+				  "needs the embedded agent: enabled = yes in "
+				  "[agent]");
 	at.section = "timeouts";
 	at.key = "wait";
 	if (c->t.wait > c->t.wait_max)

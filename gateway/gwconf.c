@@ -406,6 +406,8 @@ fill_rest(struct gw_conf *c, char **msg)
 	c->agent_homes = dup_or_null(ag->homes);
 	memcpy(&c->limits, conf_section(c->ini, "limits"), sizeof(c->limits));
 	memcpy(&c->t, conf_section(c->ini, "timeouts"), sizeof(c->t));
+	memcpy(&c->podflare, conf_section(c->ini, "podflare"),
+	       sizeof(c->podflare));
 	c->log_level = lo->level;
 	c->log_file = dup_or_null(lo->file);
 	c->log_json = lo->json;

@@ -87,6 +87,13 @@ struct gw_limits {
 	uint64_t buffer;  /* bytes per direction (64K) */
 };
 
+struct gw_podflare {
+	bool enabled;
+	bool values;      /* show the value of the last expression */
+	uint64_t idle_ms; /* 0: for ever */
+	uint64_t max_sandboxes, max_per_namespace; /* 0 of these: no bound */
+};
+
 struct gw_timeouts { /* all in ms */
 	uint64_t head, idle, handshake, body, write, connect, wait;
 	uint64_t wait_max;  /* cap for ?wait= */
@@ -142,6 +149,7 @@ struct gw_conf {
 
 	struct gw_launch launch;
 	struct gw_jobs jobs;
+	struct gw_podflare podflare;
 
 	struct gw_limits limits;
 	struct gw_timeouts t;

@@ -181,6 +181,17 @@ dump_numbers(const char *section, const void *from, struct strbuf *b)
 	}
 }
 
+static void
+dump_podflare(const struct gw_podflare *p, struct strbuf *b)
+{
+	strbuf_adds(b, "\n[podflare]\n");
+	put_bool(b, "enabled", p->enabled);
+	put_bool(b, "show_values", p->values);
+	put_ms(b, "idle_timeout", p->idle_ms);
+	put_u64(b, "max_sandboxes", p->max_sandboxes);
+	put_u64(b, "max_per_namespace", p->max_per_namespace);
+}
+
 void
 gwconf_dump(const struct gw_conf *c, struct strbuf *b)
 {
@@ -191,6 +202,7 @@ gwconf_dump(const struct gw_conf *c, struct strbuf *b)
 	dump_auth(c, b);
 	launchconf_dump(c, b);
 	jobconf_dump(&c->jobs, b);
+	dump_podflare(&c->podflare, b);
 	dump_numbers("limits", &c->limits, b);
 	dump_numbers("timeouts", &c->t, b);
 	strbuf_adds(b, "\n[log]\n");

@@ -37,6 +37,8 @@ static const struct conf_section sections[] = {
     {"jobs", false, sizeof(struct sec_jobs), "Jobs: what runs, and how long."},
     {"flavor", true, sizeof(struct sec_flavor),
      "A size of machine that a job may ask for; the first is the default."},
+    {"podflare", false, sizeof(struct gw_podflare),
+     "The Podflare API: Python that remembers, and its forks."},
     {"limits", false, sizeof(struct gw_limits), "Upper bounds."},
     {"timeouts", false, sizeof(struct gw_timeouts), "Deadlines."},
     {"log", false, sizeof(struct sec_log), "What is written where."},
@@ -68,6 +70,8 @@ static const struct conf_section sections[] = {
 	KEY("jobs", sec_jobs, f, n, t, d, lo, hi, NULL, h)
 #define FL(f, n, t, d, lo, hi, h)                                              \
 	KEY("flavor", sec_flavor, f, n, t, d, lo, hi, NULL, h)
+#define POD(f, n, t, d, lo, hi, h)                                             \
+	KEY("podflare", gw_podflare, f, n, t, d, lo, hi, NULL, h)
 #define LIM(f, t, d, lo, hi, h)                                                \
 	KEY("limits", gw_limits, f, #f, t, d, lo, hi, NULL, h)
 #define T(f, d, lo, h)                                                         \
@@ -260,6 +264,17 @@ static const struct conf_key keys[] = {
 	  "memory; 0: no bound"),
 	FL(pids, "pids", CONF_U64, "0", 0, 4194304,
 	  "processes and threads; 0: no bound"),
+
+	POD(enabled, "enabled", CONF_BOOL, "no", 0, 0,
+	  "serve the Podflare API below /podflare, by the embedded agent"),
+	POD(values, "show_values", CONF_BOOL, "yes", 0, 0,
+	  "print the value of the last expression, as an interactive Python does"),
+	POD(idle_ms, "idle_timeout", CONF_DURATION, "30m", 0, 366 * DAY,
+	  "a sandbox that nobody uses for so long ends; 0: none does"),
+	POD(max_sandboxes, "max_sandboxes", CONF_U64, "200", 1, 100000,
+	  "sandboxes at once; forks share the one of their parent"),
+	POD(max_per_namespace, "max_per_namespace", CONF_U64, "0", 0, 100000,
+	  "of them, in one namespace; 0: no bound"),
 
 	LIM(conns, CONF_U64, "16384", 1, 1000000,
 	  "connections per worker"),

@@ -122,6 +122,16 @@ libgateway_a_SOURCES = \
 	gateway/outside.h \
 	gateway/owner.c \
 	gateway/owner.h \
+	gateway/podapi.c \
+	gateway/podapi.h \
+	gateway/podapi_int.h \
+	gateway/podexec.c \
+	gateway/podflare.c \
+	gateway/podflare.h \
+	gateway/podflare_int.h \
+	gateway/podlines.c \
+	gateway/podlines.h \
+	gateway/podop.c \
 	gateway/portlist.c \
 	gateway/portlist.h \
 	gateway/prepare.c \

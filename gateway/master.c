@@ -33,6 +33,8 @@
 #include "gateway/jobhost.h"
 #include "gateway/notify.h"
 #include "gateway/owner.h"
+#include "gateway/podapi.h"
+#include "gateway/podflare.h"
 #include "gateway/prepare.h"
 #include "gateway/remoteapi.h"
 #include "gateway/remotes.h"
@@ -71,6 +73,8 @@ struct master {
 	struct admin *admin;
 	struct api *api;
 	struct apiagent give_agent;
+	struct podflare *pods;
+	struct podapi *pod_face;
 	struct jobhost *jobs;
 	struct watch *cert_watch, *token_watch;
 	struct tls_ticket_keys tickets;
@@ -530,6 +534,36 @@ static_agent(void *arg)
 	return crew_conf(m->crew)->static_agent;
 }
 
+static const struct gw_conf *
+pod_conf(void *arg)
+{
+	struct master *m = arg;
+
+	return crew_conf(m->crew);
+}
+
+static bool
+pod_agent(struct podflare_agent *out, void *arg)
+{
+	struct master *m = arg;
+
+	if (m->agent == NULL || !agentctl_up(m->agent))
+		return false;
+	out->http = agentctl_http(m->agent);
+	out->token = agentctl_token(m->agent);
+	out->epoch = agentctl_epoch(m->agent);
+	return true;
+}
+
+static void
+make_pods(struct master *m)
+{
+	const struct podflare_options o = {m->loop, pod_conf, pod_agent, m};
+
+	m->pods = podflare_new(&o);
+	m->pod_face = podapi_new(m->api, m->pods);
+}
+
 static void
 make_parts(struct master *m)
 {
@@ -560,6 +594,7 @@ make_parts(struct master *m)
 	remoteapi_add(m->api, m->remotes);
 	m->give_agent = (struct apiagent){static_agent, m};
 	apiagent_add(m->api, &m->give_agent);
+	make_pods(m);
 	m->cert_watch =
 	    watch_new(m->loop, CERTS_SETTLE_MS, certs_changed_cb, m);
 	m->token_watch =
@@ -584,6 +619,8 @@ free_parts(struct master *m)
 {
 	admin_free(m->admin); /* its questions to the crew end with it */
 	api_free(m->api);
+	podapi_free(m->pod_face);
+	podflare_free(m->pods);
 	jobhost_free(m->jobs);
 	crew_free(m->crew);
 	agentctl_free(m->agent);

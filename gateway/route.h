@@ -125,7 +125,7 @@ void route_dump(struct route_table *t, void (*emit)(struct strv msg, void *arg),
 enum route_kind {
 	ROUTE_NONE,   /* not ours: 404 route */
 	ROUTE_HEALTH, /* GET /health */
-	ROUTE_API,    /* /api/..., /buckets/...: the control plane */
+	ROUTE_API,    /* /api, /buckets, /podflare: the control plane */
 	ROUTE_PORT,   /* a server in a sandbox */
 	ROUTE_AGENT,  /* other /v1/...: the sandbox's agent */
 	ROUTE_BAD     /* names a port or id that cannot be: 400 */

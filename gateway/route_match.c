@@ -390,6 +390,8 @@ route_match(const struct gw_conf *conf, struct strv host, struct strv path,
 	else if (is_segment(path, STRV("/api")) ||
 		 is_segment(path, STRV("/buckets")))
 		out->kind = ROUTE_API;
+	else if (conf->podflare.enabled && is_segment(path, STRV("/podflare")))
+		out->kind = ROUTE_API;
 	else
 		(void)match_first_segment(conf, path, out);
 }

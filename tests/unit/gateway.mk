@@ -172,3 +172,10 @@ TESTS += tests/unit/test_wsframe
 tests_unit_test_wsframe_SOURCES = tests/unit/test_wsframe.c
 tests_unit_test_wsframe_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_wsframe_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_podlines
+TESTS += tests/unit/test_podlines
+tests_unit_test_podlines_SOURCES = tests/unit/test_podlines.c
+tests_unit_test_podlines_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_podlines_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) \
+	$(CMOCKA_LIBS)
