@@ -74,6 +74,12 @@ def create(gw):
     return json.loads(r.body)["sandboxes"][0]
 
 
+def alive(gw, sb, pid):
+    r = call(gw, "POST", f"/v1/sandboxes/{sb['id']}/exec", token=sb["token"],
+             body=json.dumps({"cmd": ["test", "-e", f"/proc/{pid}"]}).encode())
+    return json.loads(r.body.splitlines()[-1])["exit_code"] == 0
+
+
 def start(gw, sb):
     body = json.dumps({"cmd": ["python3", "-c", INNER]}).encode()
     r = call(gw, "POST", f"/v1/sandboxes/{sb['id']}/processes", body=body,
@@ -186,6 +192,18 @@ def test_exec_is_live(gw, sandbox):
     assert seen[0] is False and seen[-1] is True
     events = [json.loads(x) for x in text.splitlines()]
     assert events[-1]["event"] == "exit" and events[-1]["exit_code"] == 0
+
+
+def test_a_client_that_goes_away_ends_its_command(gw, sandbox):
+    """Though nothing flows that would show it is gone."""
+    with Client(gw.https) as c:
+        c.request("POST", base(sandbox) + "/exec",
+                  token=sandbox["token"],
+                  body=json.dumps({"cmd": ["sleep", "4711"]}).encode())
+        assert c.head().status == 200
+        pid = json.loads(next(c.chunks()))["pid"]
+        assert alive(gw, sandbox, pid)
+    until(lambda: not alive(gw, sandbox, pid), "the command's end")
 
 
 def test_end_of_a_sandbox(gw):
