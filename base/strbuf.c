@@ -117,10 +117,24 @@ add_json_escape(struct strbuf *b, unsigned char c)
 	strbuf_addf(b, "\\u%04x", c);
 }
 
+/* U+0085, U+2028 and U+2029 need no escape in JSON, but some read lines of JSON
+ * with what splits text there too (Python's str.splitlines). p is a whole
+ * character; 0: none of them. */
+static unsigned
+json_line_end(const char *p)
+{
+	if (memcmp(p, "\xc2\x85", 2) == 0)
+		return 0x85;
+	if (memcmp(p, "\xe2\x80", 2) != 0)
+		return 0;
+	return p[2] == '\xa8' ? 0x2028 : p[2] == '\xa9' ? 0x2029 : 0;
+}
+
 void
 strbuf_add_json(struct strbuf *b, struct strv v)
 {
 	size_t i = 0, run = 0; /* v[run..i) waits to be added as it is */
+	unsigned end = 0;
 	bool ok;
 
 	strbuf_reserve(b, v.len + 2);
@@ -135,13 +149,16 @@ strbuf_add_json(struct strbuf *b, struct strv v)
 		}
 		if (c >= 0x80) {
 			step = utf8_step(v.p + i, v.len - i, &ok);
-			if (ok) {
+			end = ok ? json_line_end(v.p + i) : 0;
+			if (ok && end == 0) {
 				i += step;
 				continue;
 			}
 		}
 		strbuf_add(b, v.p + run, i - run);
-		if (c >= 0x80)
+		if (c >= 0x80 && end != 0)
+			strbuf_addf(b, "\\u%04x", end);
+		else if (c >= 0x80)
 			strbuf_adds(b, "\xef\xbf\xbd"); /* U+FFFD */
 		else
 			add_json_escape(b, c);

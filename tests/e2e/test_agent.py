@@ -156,6 +156,16 @@ os.write(1, b"\\xff\\xf0\\x9f")
 
 
 @root
+def test_only_newlines_end_lines(sandbox):
+    """Clients that split text as str.splitlines() does see whole events."""
+    said = "a\u2028b\u2029c\x85d\x0b\x0c\x1c\x1d\x1e\r\n\re"
+    status, data = sandbox.call("POST", "exec", {"cmd": ["printf", "%s", said]})
+    assert status == 200
+    lines = [json.loads(line) for line in data.decode().splitlines()]
+    assert text(lines) == said
+
+
+@root
 def test_binary(sandbox):
     got = sandbox.exec("head -c 100000 /dev/urandom | tee f; sha256sum f >&2",
                        encoding="base64")
