@@ -181,6 +181,20 @@ strv_parse_size(struct strv s, uint64_t *out)
 	return parse_with_unit(s, units, out);
 }
 
+size_t
+str_put_u64(char p[STR_U64_MAX], uint64_t v)
+{
+	char digits[STR_U64_MAX];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v != 0);
+	memcpy(p, digits + at, sizeof(digits) - at);
+	return sizeof(digits) - at;
+}
+
 int
 str_hex_value(char c)
 {

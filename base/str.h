@@ -41,6 +41,9 @@ ptrdiff_t strv_index(struct strv s, char c);
  * canonical is false. E_INVALID, or E_LIMIT beyond max. */
 int strv_parse_u64(struct strv s, uint64_t max, bool canonical,
 		   uint64_t *out) SBX_MUST_CHECK;
+#define STR_U64_MAX 20 /* digits of UINT64_MAX */
+/* Writes v in decimal, no NUL; how many digits that was. */
+size_t str_put_u64(char p[STR_U64_MAX], uint64_t v);
 /* "10", "10ms", "2s", "5m", "1h", "1d" -> milliseconds (a bare number is
  * seconds). */
 int strv_parse_duration(struct strv s, uint64_t *out_ms) SBX_MUST_CHECK;

@@ -125,14 +125,9 @@ accesslog_redact(struct strv target, struct strbuf *out)
 static void
 add_u64(struct strbuf *b, uint64_t v)
 {
-	char digits[24];
-	size_t at = sizeof(digits);
+	char digits[STR_U64_MAX];
 
-	do {
-		digits[--at] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v != 0);
-	strbuf_add(b, digits + at, sizeof(digits) - at);
+	strbuf_add(b, digits, str_put_u64(digits, v));
 }
 
 /* Milliseconds with three decimals. */

@@ -24,20 +24,6 @@
 
 /* --- the upstream's name ----------------------------------------------- */
 
-static size_t
-put_u64(char *p, uint64_t v)
-{
-	char digits[24];
-	size_t at = sizeof(digits);
-
-	do {
-		digits[--at] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v != 0);
-	memcpy(p, digits + at, sizeof(digits) - at);
-	return sizeof(digits) - at;
-}
-
 #define PORTS_MS 1000 /* for the list of those that there are */
 #define KEY_MAX  160
 
@@ -58,9 +44,9 @@ upstream_key(const struct exchange *ex, char key[KEY_MAX])
 	n = strlen(ex->sb->id);
 	memcpy(key, ex->sb->id, n);
 	key[n++] = '/';
-	n += put_u64(key + n, ex->sb->generation);
+	n += str_put_u64(key + n, ex->sb->generation);
 	key[n++] = '/';
-	n += put_u64(key + n, ex->m.port);
+	n += str_put_u64(key + n, ex->m.port);
 	return (struct strv){key, n};
 }
 

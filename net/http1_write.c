@@ -200,15 +200,12 @@ http1_put_f(struct http_writer *w, struct strv name, const char *fmt, ...)
 void
 http1_put_u64(struct http_writer *w, struct strv name, uint64_t v)
 {
-	char tmp[20];
-	size_t i = sizeof(tmp);
+	char tmp[STR_U64_MAX];
+	size_t n = str_put_u64(tmp, v);
 
-	do
-		tmp[--i] = (char)('0' + v % 10);
-	while ((v /= 10) != 0);
-	if (!put_name(w, name, sizeof(tmp) - i))
+	if (!put_name(w, name, n))
 		return;
-	put(w, tmp + i, sizeof(tmp) - i);
+	put(w, tmp, n);
 	put(w, "\r\n", 2);
 }
 

@@ -106,6 +106,21 @@ test_u64(void **state)
 }
 
 static void
+test_put_u64(void **state)
+{
+	char p[STR_U64_MAX + 1];
+
+	(void)state;
+	p[STR_U64_MAX] = '#';
+	assert_int_equal(str_put_u64(p, 0), 1);
+	assert_memory_equal(p, "0", 1);
+	assert_int_equal(str_put_u64(p, 1090), 4);
+	assert_memory_equal(p, "1090", 4);
+	assert_int_equal(str_put_u64(p, UINT64_MAX), STR_U64_MAX);
+	assert_memory_equal(p, "18446744073709551615#", STR_U64_MAX + 1);
+}
+
+static void
 test_units(void **state)
 {
 	static const struct {
@@ -330,6 +345,7 @@ main(void)
 	    cmocka_unit_test(test_trim),
 	    cmocka_unit_test(test_cut),
 	    cmocka_unit_test(test_u64),
+	    cmocka_unit_test(test_put_u64),
 	    cmocka_unit_test(test_units),
 	    cmocka_unit_test(test_strbuf),
 	    cmocka_unit_test(test_html),
