@@ -177,20 +177,12 @@ apiproxy_upgraded(struct apiproxy *x, const struct http_head *h)
 	apitunnel_start(t, client, inner);
 }
 
-/* How the body goes to the client; an answer to HEAD says what the one to GET
- * would say. */
 static enum http_body
 apiproxy_body_kind(const struct http_head *h)
 {
-	if (h->body == BODY_CHUNKED)
-		return BODY_UNTIL_CLOSE;
-	if (h->body != BODY_NONE)
-		return h->body;
-	if (h->status == 204)
-		return BODY_NONE;
-	if (h->has_content_length)
-		return BODY_LENGTH;
-	return h->status == 304 ? BODY_NONE : BODY_UNTIL_CLOSE;
+	enum http_body kind = http1_onward_body(h);
+
+	return kind == BODY_CHUNKED ? BODY_UNTIL_CLOSE : kind;
 }
 
 static void

@@ -151,9 +151,6 @@ struct strv proxy_wanted_upgrade(const struct exchange *ex,
 size_t proxy_request_room(const struct exchange *ex, const struct http_head *h);
 void proxy_put_request(struct exchange *ex, const struct http_head *h,
 		       struct http_writer *w);
-/* How the body goes to the client: as it came. An answer to HEAD says what the
- * one to GET would say. */
-enum http_body proxy_client_body(const struct http_head *h);
 /* Passes an interim response. */
 void proxy_inform(struct exchange *ex, const struct http_head *h);
 /* Writes a response's fields for the client. */

@@ -209,7 +209,7 @@ response_head(struct httpc *c, const struct http_head *h, bool interim,
 		tunnel_start(ex, h);
 		return;
 	}
-	body = proxy_client_body(h);
+	body = http1_onward_body(h);
 	w = httpd_begin(ex->rq, h->status, http1_reason(h),
 			body == BODY_CHUNKED ? BODY_UNTIL_CLOSE : body,
 			h->content_length, h->len + 512 + 4 * ex->m.prefix.len);

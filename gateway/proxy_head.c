@@ -307,15 +307,3 @@ proxy_inform(struct exchange *ex, const struct http_head *h)
 	httpd_inform(ex->rq, h->status, (struct strv){b.s, b.len});
 	strbuf_clear(&b);
 }
-
-enum http_body
-proxy_client_body(const struct http_head *h)
-{
-	if (h->body != BODY_NONE)
-		return h->body;
-	if (h->status == 204)
-		return BODY_NONE;
-	if (h->has_content_length)
-		return BODY_LENGTH;
-	return h->status == 304 ? BODY_NONE : BODY_UNTIL_CLOSE;
-}

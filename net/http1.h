@@ -178,6 +178,10 @@ int http1_parse_response(const char *p, size_t n, size_t *scanned,
  * what no honest server sends (lengths on 1xx/204 with content, …). */
 int http1_response_body(struct http_head *h,
 			enum http_method req) SBX_MUST_CHECK;
+/* How a response's body is framed by who passes it on, once h->body is set: as
+ * it came. An answer without a body says what the one to GET would say: a
+ * length, if there was one (RFC 9110, 9.3.2 and 15.4.5). */
+enum http_body http1_onward_body(const struct http_head *h);
 
 /* The head's bytes now stand at base (they were moved or copied). */
 void http1_rebase(struct http_head *h, const char *base);

@@ -577,3 +577,15 @@ http1_response_body(struct http_head *h, enum http_method req)
 		h->keep_alive = false;
 	return 0;
 }
+
+enum http_body
+http1_onward_body(const struct http_head *h)
+{
+	if (h->body != BODY_NONE)
+		return h->body;
+	if (h->status == 204)
+		return BODY_NONE;
+	if (h->has_content_length)
+		return BODY_LENGTH;
+	return h->status == 304 ? BODY_NONE : BODY_UNTIL_CLOSE;
+}
