@@ -443,28 +443,6 @@ httpc_release(struct httpc *c)
 		httpc_close(c);
 }
 
-static void
-orphan_cb(struct stream *st, void *arg)
-{
-	(void)st;
-	(void)arg;
-}
-
-static void
-orphan_error_cb(struct stream *st, int err, void *arg)
-{
-	(void)st;
-	(void)err;
-	(void)arg;
-}
-
-/* Until the new owner sets its own, which it does at once. */
-static const struct stream_cbs orphan_cbs = {
-    .readable = orphan_cb,
-    .eof = orphan_cb,
-    .error = orphan_error_cb,
-};
-
 struct stream *
 httpc_upgrade(struct httpc *c)
 {
@@ -473,7 +451,7 @@ httpc_upgrade(struct httpc *c)
 	assert(!c->closed && c->res == CRES_UPGRADED);
 	bufq_drain(stream_input(c->st), c->head_len);
 	st = httpc_detach(c);
-	stream_set_cbs(st, &orphan_cbs, NULL);
+	stream_orphan(st);
 	return st;
 }
 

@@ -344,28 +344,6 @@ httpd_conn_respond(struct httpd_conn *c, unsigned status, const char *type,
 
 /* --- upgrade ----------------------------------------------------------- */
 
-static void
-orphan_cb(struct stream *st, void *arg)
-{
-	(void)st;
-	(void)arg;
-}
-
-static void
-orphan_error_cb(struct stream *st, int err, void *arg)
-{
-	(void)st;
-	(void)err;
-	(void)arg;
-}
-
-/* Until the new owner sets its own, which it does at once. */
-static const struct stream_cbs orphan_cbs = {
-    .readable = orphan_cb,
-    .eof = orphan_cb,
-    .error = orphan_error_cb,
-};
-
 struct stream *
 httpd_upgrade(struct httpd_req *rq, struct strv protocol)
 {
@@ -386,7 +364,7 @@ httpd_upgrade(struct httpd_req *rq, struct strv protocol)
 	rq->resp = RESP_DONE;
 	httpd_conn_flush(c);
 	st = httpd_conn_detach(c);
-	stream_set_cbs(st, &orphan_cbs, NULL);
+	stream_orphan(st);
 	httpd_req_close(rq, 0);
 	return st;
 }

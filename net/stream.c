@@ -126,6 +126,33 @@ stream_set_cbs(struct stream *st, const struct stream_cbs *cbs, void *arg)
 	}
 }
 
+static void
+orphan_cb(struct stream *st, void *arg)
+{
+	(void)st;
+	(void)arg;
+}
+
+static void
+orphan_error_cb(struct stream *st, int err, void *arg)
+{
+	(void)st;
+	(void)err;
+	(void)arg;
+}
+
+static const struct stream_cbs orphan_cbs = {
+    .readable = orphan_cb,
+    .eof = orphan_cb,
+    .error = orphan_error_cb,
+};
+
+void
+stream_orphan(struct stream *st)
+{
+	stream_set_cbs(st, &orphan_cbs, NULL);
+}
+
 void
 stream_pause(struct stream *st)
 {

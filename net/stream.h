@@ -102,6 +102,9 @@ void stream_finish(struct stream *st, uint64_t linger_ms);
  * waiting, `readable` is called for it after this batch, and `eof` after that
  * if it was seen. */
 void stream_set_cbs(struct stream *st, const struct stream_cbs *cbs, void *arg);
+/* Takes the stream from its owner: nobody hears of it until the next one calls
+ * stream_set_cbs(), which it does at once. */
+void stream_orphan(struct stream *st);
 /* Puts io (with ctx, owned: io->free) between stream and descriptor; before
  * the first byte. A handshake, if io has one, starts at once; until it is done
  * nothing is delivered and writes are queued. */
