@@ -36,6 +36,25 @@ child_find(const char *name)
 	return xstrdup(name);
 }
 
+char **
+child_env(const char *const *names, size_t n)
+{
+	char **env = xcalloc(n + 1, sizeof(*env)), **to = env;
+
+	for (size_t i = 0; i < n; i++)
+		if (getenv(names[i]) != NULL)
+			*to++ = xasprintf("%s=%s", names[i], getenv(names[i]));
+	return env;
+}
+
+void
+child_env_free(char **env)
+{
+	for (size_t i = 0; env[i] != NULL; i++)
+		free(env[i]);
+	free(env);
+}
+
 static void
 exec_child(const struct child_spec *s, pid_t parent, int err_fd)
 {

@@ -6,6 +6,7 @@
 #ifndef SBX_GATEWAY_CHILD_H
 #define SBX_GATEWAY_CHILD_H
 
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/defs.h"
@@ -21,6 +22,10 @@ struct child_spec {
 
 /* malloc'ed: the program of that name beside our own, else the name. */
 char *child_find(const char *name);
+/* Those of the n variables that our own environment has, as an environment;
+ * malloc'ed, for child_env_free(). */
+char **child_env(const char *const *names, size_t n);
+void child_env_free(char **env);
 /* 0 and its pid; else why it could not be executed (errno). It leads a process
  * group of its own, so that a Ctrl-C is for us alone, and gets SIGTERM when we
  * die. */

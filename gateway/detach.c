@@ -11,12 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fdio.h"
-#include "base/mem.h"
+#include "gateway/child.h"
 
 #ifdef SBX_SANITIZE
 #define vfork fork /* a vfork in a vfork ends a sanitized parent */
@@ -100,23 +99,10 @@ run(const struct plan *p)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
-static char **
-make_env(void)
-{
-	static const char *const passed[] = {"PATH", "LANG", "TZ"};
-	char **env = xcalloc(ARRAY_LEN(passed) + 1, sizeof(*env));
-	size_t n = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(passed); i++)
-		if (getenv(passed[i]) != NULL)
-			env[n++] =
-			    xasprintf("%s=%s", passed[i], getenv(passed[i]));
-	return env;
-}
-
 int
 detach_start(const char *path, char *const *argv, const int *fds, unsigned nfds)
 {
+	static const char *const passed[] = {"PATH", "LANG", "TZ"};
 	struct plan p = {.path = path, .argv = argv, .nfds = nfds};
 	int pipe_fds[2], r = -1, eno = 0;
 
@@ -126,7 +112,7 @@ detach_start(const char *path, char *const *argv, const int *fds, unsigned nfds)
 		p.fds[i] = i < nfds ? fcntl(fds[i], F_DUPFD_CLOEXEC, HIGH) : -1;
 	p.err = fcntl(pipe_fds[1], F_DUPFD_CLOEXEC, HIGH);
 	fd_close(&pipe_fds[1]);
-	p.env = make_env();
+	p.env = child_env(passed, ARRAY_LEN(passed));
 	if (p.err != -1)
 		r = run(&p);
 	if (r != 0)
@@ -137,9 +123,7 @@ detach_start(const char *path, char *const *argv, const int *fds, unsigned nfds)
 	if (r == 0 && read(pipe_fds[0], &eno, sizeof(eno)) == sizeof(eno))
 		r = -1;
 	fd_close(&pipe_fds[0]);
-	for (size_t i = 0; p.env[i] != NULL; i++)
-		free(p.env[i]);
-	free(p.env);
+	child_env_free(p.env);
 	errno = eno;
 	return r;
 }

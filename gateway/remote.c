@@ -230,24 +230,11 @@ close_status(struct remote *r)
 	strbuf_reset(&r->line);
 }
 
-static char **
-make_env(void)
-{
-	static const char *const passed[] = {"PATH", "HOME", "LANG", "TZ"};
-	char **env = xcalloc(ARRAY_LEN(passed) + 1, sizeof(*env));
-	size_t n = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(passed); i++)
-		if (getenv(passed[i]) != NULL)
-			env[n++] =
-			    xasprintf("%s=%s", passed[i], getenv(passed[i]));
-	return env;
-}
-
 /* 0 or errno. */
 static int
 start_process(struct remote *r)
 {
+	static const char *const passed[] = {"PATH", "HOME", "LANG", "TZ"};
 	static const struct stream_cbs cbs = {.readable = status_readable,
 					      .eof = status_eof,
 					      .error = status_error};
@@ -258,13 +245,11 @@ start_process(struct remote *r)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
 		       fds) != 0)
 		return errno;
-	env = make_env();
+	env = child_env(passed, ARRAY_LEN(passed));
 	s.env = env;
 	s.fd = fds[1];
 	eno = child_start(&s, &r->pid);
-	for (size_t i = 0; env[i] != NULL; i++)
-		free(env[i]);
-	free(env);
+	child_env_free(env);
 	fd_close(&fds[1]);
 	if (eno != 0)
 		fd_close(&fds[0]);
