@@ -154,7 +154,9 @@ libgateway_a_SOURCES = \
 	gateway/rewrite.h \
 	gateway/route.c \
 	gateway/route.h \
+	gateway/route_int.h \
 	gateway/route_match.c \
+	gateway/route_msg.c \
 	gateway/sockets.c \
 	gateway/sockets.h \
 	gateway/state.c \
