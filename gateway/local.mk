@@ -112,6 +112,8 @@ libgateway_a_SOURCES = \
 	gateway/limits.h \
 	gateway/master.c \
 	gateway/master.h \
+	gateway/master_conf.c \
+	gateway/master_int.h \
 	gateway/names.c \
 	gateway/names.h \
 	gateway/notify.c \

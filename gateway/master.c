@@ -2,15 +2,12 @@
 /*
  * The master. It runs one loop on which signals, timers and channels meet,
  * and leaves that loop for one thing only: forking, which is done with nothing
- * of the loop on the stack. A reload either succeeds as a whole or changes
- * nothing.
+ * of the loop on the stack.
  */
 #include "config.h"
 
-#include "gateway/master.h"
+#include "gateway/master_int.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +19,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "gateway/admin.h"
-#include "gateway/agentctl.h"
 #include "gateway/api.h"
-#include "gateway/apiagent.h"
 #include "gateway/apibase.h"
 #include "gateway/broker.h"
-#include "gateway/certs.h"
-#include "gateway/cores.h"
 #include "gateway/crew.h"
 #include "gateway/jobhost.h"
 #include "gateway/notify.h"
@@ -39,11 +32,8 @@
 #include "gateway/remoteapi.h"
 #include "gateway/remotes.h"
 #include "gateway/sockets.h"
-#include "gateway/state.h"
 #include "gateway/tlskeys.h"
-#include "gateway/tokens.h"
 #include "gateway/watch.h"
-#include "net/loop.h"
 
 #define FD_WANT          65536
 #define KILL_AFTER_MS    1500
@@ -51,38 +41,6 @@
 #define CERTS_SETTLE_MS  500 /* a certificate, then its key */
 #define TOKENS_SETTLE_MS 20
 #define START_DEATHS     5 /* before the first was ready: give up */
-
-enum master_state {
-	MASTER_STARTING,
-	MASTER_SERVING,
-	MASTER_DRAINING,
-	MASTER_ENDING
-};
-
-struct master {
-	struct master_options o;
-	enum master_state state;
-	struct loop *loop;
-	struct state_user user;
-	struct sockets *sockets;
-	struct owner *owner;
-	struct crew *crew;
-	struct broker *broker;
-	struct agentctl *agent;
-	struct remotes *remotes;
-	struct admin *admin;
-	struct api *api;
-	struct apiagent give_agent;
-	struct podflare *pods;
-	struct podapi *pod_face;
-	struct jobhost *jobs;
-	struct watch *cert_watch, *token_watch;
-	struct tls_ticket_keys tickets;
-	struct timer ticket_timer, end_timer;
-	int lock;
-	int status;
-	unsigned reloads, reload_errors;
-};
 
 static const char *const state_names[] = {"starting", "serving", "draining",
 					  "ending"};
@@ -98,28 +56,11 @@ emit_cb(struct strv msg, void *arg)
 }
 
 static void
-load_tokens(struct master *m, const struct gw_conf *conf)
-{
-	struct token_list l;
-	char *msg = NULL;
-
-	if (tokens_read(conf->token_file, &l, &msg) != 0) {
-		log_error("tokens.load", "error=%s action=keep",
-			  log_esc(strv_of(msg)));
-		free(msg);
-		return;
-	}
-	owner_set_tokens(m->owner, &l);
-	log_debug("tokens.load", "tokens=%zu", l.n);
-	tokens_clear(&l);
-}
-
-static void
 tokens_changed_cb(void *arg)
 {
 	struct master *m = arg;
 
-	load_tokens(m, crew_conf(m->crew));
+	master_load_tokens(m, crew_conf(m->crew));
 }
 
 static void
@@ -135,21 +76,6 @@ tickets_cb(void *arg)
 	mem_secure_zero(b.s, b.cap);
 	strbuf_clear(&b);
 	timer_set(&m->ticket_timer, crew_conf(m->crew)->ticket_rotate_ms);
-}
-
-static void
-watch_cert_file(const char *path, void *arg)
-{
-	watch_add(arg, path);
-}
-
-static void
-set_watches(struct master *m, const struct gw_conf *conf)
-{
-	watch_clear(m->cert_watch);
-	watch_clear(m->token_watch);
-	certs_each_file(conf, watch_cert_file, m->cert_watch);
-	watch_add(m->token_watch, conf->token_file);
 }
 
 /* --- readiness --------------------------------------------------------- */
@@ -248,20 +174,6 @@ remotes_synced_cb(uint64_t number, void *arg)
 	broker_synced(m->broker, m->crew, true, number);
 }
 
-static void
-start_agent(struct master *m, const struct gw_conf *conf)
-{
-	struct agentctl_options o = {.loop = m->loop,
-				     .conf = conf,
-				     .worker_uid = m->user.uid,
-				     .owner = m->owner,
-				     .synced = synced_cb,
-				     .changed = changed_cb,
-				     .arg = m};
-
-	m->agent = agentctl_start(&o);
-}
-
 /* --- admin ------------------------------------------------------------- */
 static void
 admin_info(struct admin_info *out, void *arg)
@@ -291,114 +203,9 @@ admin_metrics(struct strbuf *out, void *arg)
 }
 
 static void
-admin_fd(int fd, void *arg)
-{
-	struct master *m = arg;
-	int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-
-	if (dup_fd >= 0)
-		admin_listen(m->admin, dup_fd);
-}
-
-static void
-set_admin(struct master *m, const struct gw_conf *conf)
-{
-	admin_unlisten(m->admin);
-	for (size_t i = 0; i < conf->nlistens; i++)
-		if (conf->listens[i].admin)
-			sockets_each(m->sockets, &conf->listens[i], 0, 1,
-				     admin_fd, m);
-}
-
-/* --- configuration ----------------------------------------------------- */
-static unsigned
-count_workers(const struct gw_conf *conf)
-{
-	return conf->workers != 0 ? conf->workers : cores_usable();
-}
-
-static int
-load(struct master *m, struct gw_conf **out, char **msg)
-{
-	struct gw_conf *conf;
-	int r;
-
-	if ((r = m->o.load(&conf, msg, m->o.arg)) != 0)
-		return r;
-	if ((m->crew != NULL &&
-	     (r = prepare_same(crew_conf(m->crew), conf, m->agent != NULL,
-			       msg)) != 0) ||
-	    (r = prepare_conf(conf, m->o.single, &m->user, msg)) != 0)
-		gwconf_free(conf);
-	else
-		*out = conf;
-	return r;
-}
-
-/* conf is the crew's when this succeeds. */
-static int
-enter(struct master *m, struct gw_conf *conf, char **msg)
-{
-	unsigned n = m->o.single ? 1 : count_workers(conf);
-	int r;
-
-	if ((r = sockets_open(m->sockets, conf, n, msg)) != 0)
-		return r;
-	owner_set_conf(m->owner, conf);
-	load_tokens(m, conf);
-	if ((r = crew_enter(m->crew, conf, n, &m->user, msg)) != 0)
-		return r;
-	if (m->jobs != NULL)
-		jobhost_set_conf(m->jobs, conf);
-	sockets_prune(m->sockets, conf);
-	set_admin(m, conf);
-	set_watches(m, conf);
-	remotes_set_conf(m->remotes, conf);
-	if (conf->agent && m->agent == NULL)
-		start_agent(m, conf);
-	else if (conf->agent)
-		agentctl_set_conf(m->agent, conf);
-	else if (!conf->agent && m->agent != NULL)
-		agentctl_stop(m->agent); /* freed when it has ended */
-	return 0;
-}
-
-static void
-reload(struct master *m, const char *why)
-{
-	struct gw_conf *conf = NULL;
-	char *msg = NULL;
-	int r;
-
-	if (m->state > MASTER_SERVING)
-		return;
-	notify_send("RELOADING=1");
-	if ((r = load(m, &conf, &msg)) == 0 &&
-	    (r = enter(m, conf, &msg)) != 0) {
-		/* Back to what the workers have. */
-		owner_set_conf(m->owner, crew_conf(m->crew));
-		sockets_prune(m->sockets, crew_conf(m->crew));
-		gwconf_free(conf);
-	}
-	if (r == 0)
-		r = prepare_log(conf, &msg);
-	if (r != 0) {
-		m->reload_errors++;
-		log_error("config.reload", "reason=%s action=keep error: %s",
-			  why, msg);
-		free(msg);
-	} else {
-		m->reloads++;
-		log_info("config.reload", "reason=%s workers=%u", why,
-			 m->o.single ? 1 : count_workers(conf));
-	}
-	notify_send("READY=1");
-}
-
-static void
 certs_changed_cb(void *arg)
 {
-	reload(arg, "certificate");
+	master_reload(arg, "certificate");
 }
 
 /* --- the end ----------------------------------------------------------- */
@@ -466,7 +273,7 @@ hup_cb(int signo, void *arg)
 {
 	(void)signo;
 	log_reopen();
-	reload(arg, "SIGHUP");
+	master_reload(arg, "SIGHUP");
 }
 
 static void
@@ -520,7 +327,7 @@ chld_cb(int signo, void *arg)
 		agentctl_free(m->agent);
 		m->agent = NULL;
 		if (crew_conf(m->crew)->agent) /* wanted again meanwhile */
-			start_agent(m, crew_conf(m->crew));
+			master_start_agent(m, crew_conf(m->crew));
 	}
 	changed_cb(m);
 }
@@ -582,6 +389,11 @@ make_parts(struct master *m)
 	ro.owner = m->owner;
 	m->remotes = remotes_new(&ro);
 	tlskeys_rotate(&m->tickets);
+	m->agent_options = (struct agentctl_options){.loop = m->loop,
+						     .owner = m->owner,
+						     .synced = synced_cb,
+						     .changed = changed_cb,
+						     .arg = m};
 	co.loop = ao.loop = m->loop;
 	co.single = m->o.single;
 	co.sockets = m->sockets;
@@ -668,7 +480,7 @@ begin(struct master *m, struct gw_conf *conf)
 	if (prepare_log(conf, &msg) != 0 ||
 	    state_lock(conf, &m->lock, &msg) != 0 ||
 	    start_jobs(m, conf, &msg) != 0 || listen_api(m, conf, &msg) != 0 ||
-	    enter(m, conf, &msg) != 0) {
+	    master_enter(m, conf, &msg) != 0) {
 		log_error("gateway.start", "error: %s", msg);
 		free(msg);
 		gwconf_free(conf);
@@ -697,13 +509,13 @@ master_run(const struct master_options *o)
 	char *msg = NULL;
 
 	(void)fd_raise_limit(FD_WANT);
-	if (load(&m, &conf, &msg) != 0) {
+	if (master_load(&m, &conf, &msg) != 0) {
 		log_error("gateway.start", "error: %s", msg);
 		free(msg);
 		return 1;
 	}
 	/* One worker without root to give up needs no process of its own. */
-	if (count_workers(conf) == 1 && !m.user.drop)
+	if (master_workers(conf) == 1 && !m.user.drop)
 		m.o.single = true;
 	make_parts(&m);
 	if (begin(&m, conf) != 0) {
