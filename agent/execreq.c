@@ -17,6 +17,7 @@
 #define EXECREQ_ENV_MAX  2048
 #define EXECREQ_TAG_MAX  1024
 #define EXECREQ_ID_MAX   64
+#define EXECREQ_EXACT    9007199254740992.0 /* 2^53 */
 
 static bool
 execreq_given(const struct json *v)
@@ -25,6 +26,17 @@ execreq_given(const struct json *v)
 }
 
 /* --- environment ------------------------------------------------------- */
+
+/* JSON's parser has numbers as doubles: beyond this it may not be the one that
+ * was sent any more. */
+static bool
+execreq_is_inexact(const struct json *v)
+{
+	double d;
+
+	return json_type(v) == JSON_NUMBER && json_number(v, &d) == 0 &&
+	       !(d <= EXECREQ_EXACT && d >= -EXECREQ_EXACT);
+}
 
 int
 execreq_env(const struct json *v, char ***out, char **why)
@@ -47,6 +59,12 @@ execreq_env(const struct json *v, char ***out, char **why)
 	while (json_each(v, &it, &name)) {
 		if ((bad = sandbox_env_refused(name)) != NULL) {
 			*why = xasprintf("env: %.100s: %s", name, bad);
+			break;
+		}
+		if (execreq_is_inexact(it)) {
+			*why = xasprintf("env: %.100s: a number beyond 2^53 is "
+					 "wanted as a string",
+					 name);
 			break;
 		}
 		if ((text = json_scalar_text(it)) == NULL) {

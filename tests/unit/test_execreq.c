@@ -96,6 +96,16 @@ test_env(void **state)
 	refused("{\"cmd\":\"x\",\"env\":{\"SBX_TOKEN\":\"\"}}",
 		"env: SBX_TOKEN: ");
 	refused("{\"cmd\":\"x\",\"env\":{\"A\":{}}}", "env: A: ");
+	/* Never another number than was sent. */
+	refused("{\"cmd\":\"x\",\"env\":{\"A\":12345678901234567}}",
+		"env: A: a number beyond 2^53");
+	refused("{\"cmd\":\"x\",\"env\":{\"A\":-1e300}}",
+		"env: A: a number beyond 2^53");
+	take(&e, "{\"cmd\":\"x\",\"env\":{\"A\":-9007199254740991,\"B\":"
+		 "1760000000000}}");
+	assert_string_equal(e.spec.env[0], "A=-9007199254740991");
+	assert_string_equal(e.spec.env[1], "B=1760000000000");
+	execreq_clear(&e);
 }
 
 static void
