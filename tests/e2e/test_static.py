@@ -59,6 +59,8 @@ def use(scope):
     assert scope.exec("exit 3").code == 3
     status, got = scope.call("POST", "exec", {"cmd": ["nothing"]})
     assert status == 400 and "No such file" in got["error"]
+    status, got = scope.call("POST", "run_code", {"code": "1"})
+    assert (status, got["code"]) == (503, "no_python")
     p = scope.start("echo up; exec sleep 1000")
     assert scope.call("DELETE", f"processes/{p['pid']}")[0] == 200
     body = os.urandom(100_000)
