@@ -477,29 +477,44 @@ class Runner:
         self.shell.flush()
         gc.collect()
         gc.freeze()
+        count = []
         try:
             threads = len(os.listdir("/proc/self/task")) - 1
+            count += os.pipe()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 middle = os.fork()
             if middle == 0:
-                self.middle(n)
-            _, status = os.waitpid(middle, 0)
-            made = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+                self.middle(n, count)
+            os.close(count.pop())
+            made = (os.read(count[0], 1) or b"\0")[0]
             self.link.send(b"f", {"made": made, "threads": threads})
+            self.reap(middle)
         except OSError as e:
             self.link.send(b"f", {"made": 0, "why": os.strerror(e.errno)})
         finally:
             gc.unfreeze()
+            for fd in count:
+                os.close(fd)
 
-    def middle(self, n):
+    @staticmethod
+    def reap(pid):
+        """After the answer: giving up much memory takes it a while."""
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:  # the code ignores SIGCHLD
+            pass
+
+    def middle(self, n, count):
         made = 0
         try:
+            os.close(count[0])
             for _ in range(n):
                 out, err = os.pipe(), os.pipe()
                 ours, theirs = socket.socketpair()
                 pid = os.fork()
                 if pid == 0:
+                    os.close(count[1])
                     theirs.close()
                     os.close(out[0])
                     os.close(err[0])
@@ -514,7 +529,8 @@ class Runner:
                 made += 1
         except BaseException:
             pass
-        os._exit(made)
+        os.write(count[1], bytes([made]))
+        os._exit(0)
 
     def child(self, fd, out, err):
         """Goes on as a context of its own: the caller's caller is serve()."""

@@ -584,6 +584,15 @@ def test_parent_does_not_meet_the_copies(box):
     assert r.errors[0]["name"] == "ChildProcessError"
 
 
+def test_fork_of_code_that_ignores_its_children(box):
+    assert run(box, "import signal\n_ = signal.signal(signal.SIGCHLD, "
+               "signal.SIG_IGN)\nq = 3").code == 0
+    status, got = box.call("POST", "run_code/fork", {"n": 2})
+    assert status == 200 and got["fork"]["made"] == 2, got
+    for name in ("main", *got["children"]):
+        assert run(box, "q", context=name).result == "3"
+
+
 def test_copies_are_interrupted_and_die_alone(box):
     run(box, "import time, os; x = 1")
     a, b = fork(box, 2)["children"]
