@@ -405,7 +405,10 @@ refused(struct podop *op, unsigned status, const struct json *root)
 		podbox_lost(op->box);
 	drop_unready(op);
 	if (status == 404)
-		op_fail(op, 404, "sandbox not found");
+		op_fail(op, 404,
+			op->kind == POD_MERGE && !lost
+			    ? "sandbox not found, or its state is lost"
+			    : "sandbox not found");
 	else if (op->kind == POD_START || status >= 500)
 		op_fail(op, 500, why != NULL ? why : "the agent failed");
 	else

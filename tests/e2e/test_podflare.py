@@ -404,6 +404,52 @@ def test_winner_takes_the_place(box):
     assert other.delete() == 204
 
 
+def test_winner_without_a_state(box):
+    """What is lost cannot win, and the parent keeps what it has."""
+    box.run("v = 'parent'")
+    a, = box.fork()
+    a.run("import os; os.kill(os.getpid(), 9)")
+    status, said = box.merge(a)
+    assert status == 404 and "state is lost" in said["error"]
+    assert box.out("v") == "'parent'\n"
+    busy, = box.fork()
+    r = busy.start("print(1, flush=True)\nimport time\ntime.sleep(60)")
+    r.readline()
+    assert box.merge(busy)[0] == 409
+    r.close()
+    r.conn.close()
+
+
+def test_deleting_while_it_runs(gw):
+    b = gw.ann.create()
+    r = b.start("print(1, flush=True)\nimport time\ntime.sleep(60)")
+    r.readline()
+    assert b.delete() == 204
+    events = [json.loads(line) for line in r]
+    r.conn.close()
+    assert events[-1]["type"] == "exit" and events[-1]["data"] == 137
+    assert "the sandbox was deleted" in {e["data"] for e in events}
+
+
+def test_one_winner_of_many_orders(box):
+    a, = box.fork()
+    a.run("v = 1")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(lambda _: box.merge(a)[0], range(8)))
+        assert sorted(got) == [204] + [404] * 7
+        b, = box.fork()
+        got = list(pool.map(lambda _: b.delete(), range(8)))
+        assert sorted(got) == [204] + [404] * 7
+    assert box.out("v") == "1\n"
+
+
+def test_500_calls_wait(box):
+    box.run("n = 0")
+    with concurrent.futures.ThreadPoolExecutor(100) as pool:
+        got = list(pool.map(lambda _: box.run("n += 1").code, range(500)))
+    assert set(got) == {0} and box.out("n") == "500\n"
+
+
 def test_children_outlive_the_parent(gw):
     b = gw.ann.create()
     b.run("w = 1")
