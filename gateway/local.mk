@@ -179,6 +179,9 @@ libgateway_a_SOURCES = \
 	gateway/watch.h \
 	gateway/worker.c \
 	gateway/worker.h \
+	gateway/worker_ctx.c \
+	gateway/worker_int.h \
+	gateway/worker_sync.c \
 	gateway/wsframe.c \
 	gateway/wsframe.h
 

@@ -7,9 +7,8 @@
  */
 #include "config.h"
 
-#include "gateway/worker.h"
+#include "gateway/worker_int.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,216 +26,14 @@
 #include "net/seqpkt.h"
 #include "net/tlsctx.h"
 
-#define SYNC_MS  1000
 #define POLL_MIN 20
 #define POLL_MAX 500
-
-enum worker_state { WORKER_RUNNING, WORKER_RETIRED, WORKER_GONE };
 
 struct worker_port {
 	struct worker *w;
 	struct worker_listener ls;
 	struct listener *l;
 };
-
-struct worker_wait {
-	struct worker *w;
-	struct worker_wait *next;
-	uint64_t need; /* the synced number that will do */
-	uint64_t due_ms;
-	void (*fn)(int err, void *arg);
-	void *arg;
-};
-
-struct worker {
-	struct worker_options o;
-	enum worker_state state;
-	struct seqpkt *channel;
-	struct route_table *routes;
-	struct worker_port *ports;
-	struct httpd *httpd;
-	struct worker_parts parts;
-	struct stats stats;
-	struct timer drain_timer;
-	uint64_t drain_due_ms; /* 0: no deadline */
-	uint64_t poll_ms;
-	bool ended_all;
-
-	uint64_t sync_sent; /* highest number asked for */
-	uint64_t sync_done;
-	struct worker_wait *waits; /* in order of need */
-	struct worker_wait **waits_end;
-	struct timer sync_timer;
-	struct task sync_task;
-};
-
-/* --- accessors --------------------------------------------------------- */
-struct loop *
-worker_loop(struct worker *w)
-{
-	return w->o.loop;
-}
-
-const struct gw_conf *
-worker_conf(struct worker *w)
-{
-	return w->o.conf;
-}
-
-struct route_table *
-worker_routes(struct worker *w)
-{
-	return w->routes;
-}
-
-struct httpc_pool *
-worker_pool(struct worker *w)
-{
-	return w->parts.pool;
-}
-
-struct stats *
-worker_stats(struct worker *w)
-{
-	return &w->stats;
-}
-
-struct access_log *
-worker_access_log(struct worker *w)
-{
-	return w->parts.access_log;
-}
-
-struct auth *
-worker_auth(struct worker *w)
-{
-	return w->parts.auth;
-}
-
-struct connector *
-worker_connector(struct worker *w)
-{
-	return w->parts.connector;
-}
-
-struct limits *
-worker_limits(struct worker *w)
-{
-	return w->parts.limits;
-}
-
-struct seqpkt *
-worker_channel(struct worker *w)
-{
-	return w->channel;
-}
-
-struct httpd *
-worker_httpd(struct worker *w)
-{
-	return w->httpd;
-}
-
-struct worker_parts *
-worker_parts(struct worker *w)
-{
-	return &w->parts;
-}
-
-unsigned
-worker_index(const struct worker *w)
-{
-	return w->o.index;
-}
-
-bool
-worker_direct(const struct worker *w)
-{
-	return w->o.direct;
-}
-
-bool
-worker_draining(const struct worker *w)
-{
-	return w->state != WORKER_RUNNING;
-}
-
-/* --- sync -------------------------------------------------------------- */
-static void
-sync_send(struct worker *w)
-{
-	if (w->channel != NULL &&
-	    seqpkt_sendf(w->channel, -1, "sync %llu",
-			 (unsigned long long)(w->sync_sent + 1)) == 0)
-		w->sync_sent++;
-}
-
-/* Takes the waiters off whose number has come, or whose time has. Their
- * functions may start new waits. */
-static void
-sync_settle(struct worker *w)
-{
-	struct worker_wait *h;
-	uint64_t now = loop_now_ms(w->o.loop);
-	int err;
-
-	while ((h = w->waits) != NULL) {
-		if (h->need <= w->sync_done)
-			err = 0;
-		else if (h->due_ms <= now || w->channel == NULL)
-			err = E_TIMEOUT;
-		else
-			break;
-		w->waits = h->next;
-		if (w->waits == NULL)
-			w->waits_end = &w->waits;
-		if (h->fn != NULL)
-			h->fn(err, h->arg);
-		free(h);
-	}
-	if (w->waits != NULL && w->waits->need > w->sync_sent)
-		sync_send(w);
-	if (w->waits != NULL)
-		timer_set(&w->sync_timer, w->waits->due_ms - now);
-	else
-		timer_stop(&w->sync_timer);
-}
-
-static void
-sync_timer_cb(void *arg)
-{
-	sync_settle(arg);
-}
-
-struct worker_wait *
-worker_sync(struct worker *w, void (*fn)(int err, void *arg), void *arg)
-{
-	struct worker_wait *h = xcalloc(1, sizeof(*h));
-
-	h->w = w;
-	h->fn = fn;
-	h->arg = arg;
-	h->due_ms = loop_now_ms(w->o.loop) + SYNC_MS;
-	/* A question that is under way was asked before our caller's request
-	 * came in and does not count for it; the next one does, is asked when
-	 * that is answered, and serves everybody who came meanwhile. */
-	h->need = w->sync_sent + 1;
-	if (w->sync_sent == w->sync_done)
-		sync_send(w);
-	*w->waits_end = h;
-	w->waits_end = &h->next;
-	timer_set(&w->sync_timer,
-		  w->waits->due_ms > loop_now_ms(w->o.loop)
-		      ? w->waits->due_ms - loop_now_ms(w->o.loop)
-		      : 0);
-	return h;
-}
-
-void
-worker_sync_cancel(struct worker_wait *h)
-{
-	h->fn = NULL; /* freed when its turn comes: the list stays in order */
-}
 
 /* --- end --------------------------------------------------------------- */
 static void
@@ -371,12 +168,6 @@ tickets_message(struct worker *w, struct strv rest)
 }
 
 static void
-sync_task_cb(void *arg)
-{
-	sync_settle(arg);
-}
-
-static void
 message_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 {
 	struct worker *w = arg;
@@ -392,10 +183,7 @@ message_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 	}
 	fd_close(&fd); /* nothing else comes with one */
 	if (strv_eq(verb, STRV("synced"))) {
-		if (strv_parse_u64(rest, w->sync_sent, true, &n) == 0 &&
-		    n > w->sync_done)
-			w->sync_done = n;
-		sync_settle(w);
+		worker_synced(w, rest);
 	} else if (strv_eq(verb, STRV("stats"))) {
 		say_stats(w, rest);
 	} else if (strv_eq(verb, STRV("tickets"))) {
@@ -465,11 +253,9 @@ worker_start(const struct worker_options *o)
 	struct worker *w = xcalloc(1, sizeof(*w));
 
 	w->o = *o;
-	w->waits_end = &w->waits;
 	w->ports = xcalloc(o->nlisteners + 1, sizeof(*w->ports));
 	timer_init(&w->drain_timer, o->loop, drain_cb, w);
-	timer_init(&w->sync_timer, o->loop, sync_timer_cb, w);
-	task_init(&w->sync_task, sync_task_cb, w);
+	worker_sync_init(w);
 	w->routes = route_new();
 	route_set_conf(w->routes, o->conf);
 	if (o->routes != NULL)
@@ -487,21 +273,13 @@ worker_start(const struct worker_options *o)
 void
 worker_free(struct worker *w)
 {
-	struct worker_wait *h;
-
 	if (w == NULL)
 		return;
 	stop_listening(w);
 	if (w->channel != NULL)
 		seqpkt_close(w->channel);
 	w->channel = NULL;
-	while ((h = w->waits) != NULL) { /* their owners are told */
-		w->waits = h->next;
-		if (h->fn != NULL)
-			h->fn(E_CANCELLED, h->arg);
-		free(h);
-	}
-	w->waits_end = &w->waits;
+	worker_sync_clear(w);
 	exchange_httpd_free(w, w->httpd);
 	task_cancel(&w->sync_task);
 	timer_clear(&w->sync_timer);
