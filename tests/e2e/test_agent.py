@@ -765,6 +765,26 @@ def test_dedicated(dedicated):
                           token="wrong")[0] == 403
 
 
+def test_silence_is_broken(dedicated):
+    """Proxies on the way end what says nothing for a minute."""
+    p = dedicated.start("exec sleep 1000")
+    asks = [("POST", "exec", {"cmd": "exec sleep 1000"}),
+            ("POST", "exec", {"cmd": "exec sleep 1000", "exec_id": "silent"}),
+            ("GET", f"procs/{p['pid']}/wait", None),
+            ("GET", f"procs/{p['pid']}/logs?follow=1", None)]
+    streams = [dedicated.send(*ask, timeout=40 * paths.SLOW) for ask in asks]
+    pids = {p["pid"]}
+    for r in streams:
+        said = json.loads(r.readline())
+        if said["event"] == "start":
+            pids.add(said["pid"])
+            said = json.loads(r.readline())
+        assert said == {"event": "ping"}
+        r.conn.close()
+    for pid in pids:
+        dedicated.call("DELETE", f"processes/{pid}")
+
+
 def test_dedicated_proxy(dedicated):
     with socket.socket(socket.AF_INET6) as s:  # on ::1 only
         s.bind(("::1", 0))
