@@ -32,10 +32,12 @@ AC_DEFUN([SBX_LIB_LIBSSH2], [
 
 dnl SBX_LIBSSH2_CHACHA: whether tunnel/chachapoly.c can stand in for libssh2's
 dnl cipher of that name: exactly the version it was written for, linked
-dnl statically; and whether tunnel/openstate.c can open many channels at once.
+dnl statically; whether tunnel/openstate.c can open many channels at once, and
+dnl tunnel/farwrap.c add what it lacks.
 AC_DEFUN([SBX_LIBSSH2_CHACHA], [
   libssh2_chacha=no
   libssh2_open=no
+  libssh2_wrap=no
   AS_IF([$PKG_CONFIG --exists "libssh2 = 1.11.1"], [
     sbx_save_LIBS="$LIBS"
     LIBS="$LIBSSH2_LIBS -lcrypto $LIBS"
@@ -49,10 +51,25 @@ AC_DEFUN([SBX_LIBSSH2_CHACHA], [
       AC_DEFINE([HAVE_LIBSSH2_OPEN_H], [1],
         [libssh2 was built by tools/build-libssh2.sh, which says where in a
          session the state of opening a channel is])
+      LIBS="-Wl,--wrap=_libssh2_packet_add $LIBS"
+      AC_MSG_CHECKING([whether libssh2's messages can be translated])
+      AC_LINK_IFELSE([AC_LANG_SOURCE([[
+        #include <libssh2.h>
+        int add(void) __asm__("__wrap__libssh2_packet_add");
+        int really(void) __asm__("__real__libssh2_packet_add");
+        int add(void) { return really(); }
+        int main(void)
+        { return libssh2_session_init_ex(0, 0, 0, 0) == 0; }]])],
+        [libssh2_wrap=yes])
+      AC_MSG_RESULT([$libssh2_wrap])
+      AS_IF([test "x$libssh2_wrap" = xyes],
+        [AC_DEFINE([HAVE_LIBSSH2_WRAP], [1],
+          [tunnel/farwrap.c stands in libssh2's way])])
     ])
     LIBS="$sbx_save_LIBS"
   ])
   AM_CONDITIONAL([LIBSSH2_CHACHA], [test "x$libssh2_chacha" = xyes])
+  AM_CONDITIONAL([LIBSSH2_WRAP], [test "x$libssh2_wrap" = xyes])
   AS_IF([test "x$libssh2_chacha" = xyes],
     [libssh2_used="$libssh2_used, chacha20-poly1305 by OpenSSL"])
   AS_IF([test "x$libssh2_open" = xno],

@@ -31,13 +31,21 @@ trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 
 # Where in its session libssh2 keeps the state of a channel that is being
-# opened: tunnel/openstate.c puts it aside, so that many can be at once.
+# opened: tunnel/openstate.c puts it aside, so that many can be at once. And
+# whether the functions that tunnel/farwrap.c wraps are declared as it thinks.
 open_state() {
 	cat >"$work/open.c" <<-'EOF'
 		#include <stddef.h>
 		#include <stdio.h>
 		#include "libssh2_priv.h"
+		#include "packet.h"
+		#include "transport.h"
 		#define AT(f) offsetof(struct _LIBSSH2_SESSION, f)
+		int (*add)(LIBSSH2_SESSION *, unsigned char *, size_t, int,
+			   uint32_t) = _libssh2_packet_add;
+		int (*out)(LIBSSH2_SESSION *, const unsigned char *, size_t,
+			   const unsigned char *, size_t) =
+			_libssh2_transport_send;
 		int main(void)
 		{
 			printf("#define LIBSSH2_OPEN_AT   %zu\n"
@@ -54,7 +62,8 @@ open_state() {
 		}
 	EOF
 	"${CC:-cc}" -DHAVE_CONFIG_H -DLIBSSH2_OPENSSL -Isrc -Iinclude \
-		-o "$work/open" "$work/open.c" -lcrypto
+		-Werror -o "$work/open" "$work/open.c" src/.libs/libssh2.a \
+		-lcrypto
 	"$work/open" >"$work/open.h"
 }
 

@@ -58,6 +58,7 @@ struct fwd {
 	struct timer retry;
 	struct backoff backoff;
 	unsigned refusals;
+	bool had;            /* it was up once */
 	uint64_t refused_ms; /* the first of them */
 	struct waiting_list waiting;
 	unsigned nwaiting;
@@ -291,6 +292,7 @@ forwards_listening(struct forwards *f, void *fwd, int err, uint16_t port)
 	} else {
 		news = w->sp->listen.port == 0 && port != w->port;
 		w->state = FWD_UP;
+		w->had = true;
 		w->port = port;
 		w->refusals = 0;
 		backoff_init(&w->backoff, f->o->backoff_cap);
@@ -391,6 +393,35 @@ forwards_failed(const struct forwards *f)
 		if (f->v[i].state == FWD_FAILED || f->v[i].state == FWD_NEVER)
 			return f->v[i].sp->text;
 	return NULL;
+}
+
+static void
+add_quoted(struct strbuf *out, const char *s)
+{
+	strbuf_addc(out, '\'');
+	for (; *s != '\0'; s++)
+		if (*s == '\'')
+			strbuf_adds(out, "'\\''");
+		else
+			strbuf_addc(out, *s);
+	strbuf_addc(out, '\'');
+}
+
+void
+forwards_tidy(const struct forwards *f, struct strbuf *out)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct fwd *w = &f->v[i];
+
+		if (w->sp->kind != SPEC_REMOTE || !w->had ||
+		    w->sp->listen.path == NULL)
+			continue;
+		strbuf_adds(out, "p=");
+		add_quoted(out, w->sp->listen.path);
+		strbuf_adds(out, "; [ -S \"$p\" ] && [ -r /proc/net/unix ] && "
+				 "! grep -qFe \" $p\" /proc/net/unix && "
+				 "rm -f \"$p\"; ");
+	}
 }
 
 static const char *

@@ -51,6 +51,9 @@ void forwards_unopened(struct forwards *f, const struct spec_end *target,
 /* The session's answers. */
 void forwards_listening(struct forwards *f, void *fwd, int err, uint16_t port);
 void forwards_accepted(struct forwards *f, void *fwd, struct chan *c);
+/* Adds shell commands that remove the sockets over there which our lost session
+ * listened on, where nobody does now: sshd leaves them. */
+void forwards_tidy(const struct forwards *f, struct strbuf *out);
 /* Adds "forwards":[...] for status lines. */
 void forwards_json(const struct forwards *f, struct strbuf *out);
 /* Spec text of the first remote forward that failed; NULL when none did. */

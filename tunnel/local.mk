@@ -8,6 +8,8 @@ libtunnel_a_SOURCES = \
 	tunnel/cli.h \
 	tunnel/expand.c \
 	tunnel/expand.h \
+	tunnel/farsock.c \
+	tunnel/farsock.h \
 	tunnel/hostkey.c \
 	tunnel/hostkey.h \
 	tunnel/options.c \
@@ -35,6 +37,7 @@ sbx_tunnel_SOURCES = \
 	tunnel/exec.c \
 	tunnel/extra.c \
 	tunnel/extra.h \
+	tunnel/farwrap.c \
 	tunnel/forward.c \
 	tunnel/forward.h \
 	tunnel/handoff.c \
@@ -73,4 +76,8 @@ sbx_tunnel_LDADD = $(LIBTUNNEL) $(NET_LIBS) $(LIBSSH2_LIBS) $(OPENSSL_LIBS) \
 	-lpthread
 if LIBSSH2_CHACHA
 sbx_tunnel_SOURCES += tunnel/chachapoly.c tunnel/chachapoly.h
+endif
+if LIBSSH2_WRAP
+sbx_tunnel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=_libssh2_transport_send \
+	-Wl,--wrap=_libssh2_packet_add
 endif

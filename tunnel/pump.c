@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tunnel/farsock.h"
 #include "tunnel/openstate.h"
 #include "tunnel/session_int.h"
 #include "tunnel/spec.h"
@@ -91,6 +92,8 @@ pump_listened(struct session *s, struct remote_port *rp, int port)
 	TAILQ_INSERT_TAIL(&s->remotes, rp, link);
 	if (rp->kind == REMOTE_LOOPBACK)
 		remote_ask(s, "::1", port, rp->fwd, REMOTE_EXTRA);
+	if (rp->kind == REMOTE_SOCKET)
+		port = 0;
 	if (rp->kind != REMOTE_EXTRA)
 		s->cbs->listening(0, (uint16_t)port, rp->fwd, s->arg);
 }
@@ -125,7 +128,9 @@ session_listen(struct session *s, const struct spec_end *at, void *fwd)
 {
 	const char *host = at->host;
 
-	if (host == NULL)
+	if (at->path != NULL)
+		remote_ask(s, at->path, FARSOCK_PORT, fwd, REMOTE_SOCKET);
+	else if (host == NULL)
 		remote_ask(s, "127.0.0.1", at->port, fwd, REMOTE_LOOPBACK);
 	else
 		remote_ask(s, strcmp(host, "*") == 0 ? "" : host, at->port, fwd,
@@ -135,8 +140,9 @@ session_listen(struct session *s, const struct spec_end *at, void *fwd)
 const char *
 session_lacks(const struct spec_end *listen)
 {
-	if (listen->path != NULL)
-		return "libssh2 cannot listen on a unix socket of the far side";
+	if (listen->path != NULL && !farsock_works())
+		return "this libssh2 cannot listen on a unix socket of the far "
+		       "side";
 	return NULL;
 }
 

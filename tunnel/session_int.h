@@ -78,6 +78,7 @@ TAILQ_HEAD(chan_list, chan);
 
 enum remote_kind {
 	REMOTE_GIVEN,    /* the address that was given */
+	REMOTE_SOCKET,   /* `host` is its path */
 	REMOTE_LOOPBACK, /* 127.0.0.1, because none was */
 	REMOTE_EXTRA     /* ::1 beside it: nobody is told if it fails */
 };

@@ -182,10 +182,13 @@ tunnel_reclaim(struct tunnel *t)
 	if (t->far_pid != 0)
 		strbuf_addf(&b,
 			    "set -- $(cat /proc/%llu/stat 2>/dev/null); "
-			    "[ \"${22}\" = %llu ] && kill -9 %llu; ",
+			    "[ \"${22}\" = %llu ] && kill -9 %llu && "
+			    "sleep 0.2; ",
 			    (unsigned long long)t->far_pid,
 			    (unsigned long long)t->far_start,
 			    (unsigned long long)t->far_pid);
+	if (t->far_pid != 0)
+		forwards_tidy(t->fwds, &b);
 	strbuf_adds(&b, "set -- $PPID $(cat /proc/$PPID/stat); "
 			"echo $1 ${23}");
 	session_exec(link_session(t->link), b.s);

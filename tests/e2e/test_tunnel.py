@@ -21,6 +21,9 @@ pytestmark = pytest.mark.skipif(SSHD is None, reason="no sshd")
 
 VERSION = subprocess.run([paths.TUNNEL, "--version"], capture_output=True,
                          text=True).stdout
+OWN_LIBRARY = "one channel at a time" not in VERSION
+own_library = pytest.mark.skipif(not OWN_LIBRARY,
+                                 reason="needs tools/build-libssh2.sh")
 modern = pytest.mark.skipif("libssh2 1.10" in VERSION,
                             reason="needs libssh2 1.11")
 
@@ -448,8 +451,46 @@ def test_local_unix_sockets(sshd, tmp):
         assert not (tmp / "near").exists()
 
 
+@own_library
+def test_remote_unix_socket(sshd, tmp, peer):
+    """To TCP and to a unix socket, beside a remote port."""
+    with Peer(echo, tmp / "near") as p, \
+            Tunnel(sshd, "-R", f"{tmp}/far:{peer.target}",
+                   "-R", f"{tmp}/it's 2:{p.target}",
+                   "-R", f"0:{peer.target}") as t:
+        one, two, three = t.ready()["forwards"]
+        assert one["path"] == f"{tmp}/far" and "port" not in one
+        data = os.urandom(1 << 20)
+        for at in (one["path"], two["path"], three["port"]):
+            assert exchange(at, data) == data
+        assert p.count == 1
+        with dial(one["path"]) as s:
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(1) == b""
+
+
+@own_library
+def test_remote_unix_socket_comes_back(sshd, tmp, peer):
+    """sshd leaves the file of a lost session. It is removed by --reclaim, if
+    nobody listens on it."""
+    far, other = tmp / "it's far", tmp / "other"
+    with Tunnel(sshd, "-R", f"{far}:{peer.target}",
+                "-R", f"{other}:{peer.target}", "--reclaim") as t:
+        t.ready()
+        other.unlink()
+        with Peer(slurp, other):
+            sshd.drop()
+            assert t.next("degraded")["failed"] == 1
+            assert exchange(far, b"x") == b"x"
+            assert other.exists()
+        other.unlink()
+        t.next("reconnected")
+        assert exchange(other, b"x") == b"x"
+
+
+@pytest.mark.skipif(OWN_LIBRARY, reason="can listen there")
 def test_remote_unix_socket_is_refused(sshd, tmp, peer):
-    """libssh2 cannot ask for one, and that is said."""
+    """Another libssh2 cannot ask for one, and that is said."""
     with Tunnel(sshd, "-R", f"{tmp}/far:{peer.target}",
                 "-L", f"0:{peer.target}") as t:
         until(lambda: b"cannot listen on a unix socket of the far side"

@@ -6,6 +6,12 @@ tests_unit_test_backoff_SOURCES = tests/unit/test_backoff.c
 tests_unit_test_backoff_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_backoff_LDADD = $(LIBTUNNEL) $(LIBBASE) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_farsock
+TESTS += tests/unit/test_farsock
+tests_unit_test_farsock_SOURCES = tests/unit/test_farsock.c
+tests_unit_test_farsock_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_farsock_LDADD = $(LIBTUNNEL) $(LIBBASE) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_hostkey
 TESTS += tests/unit/test_hostkey
 tests_unit_test_hostkey_SOURCES = tests/unit/test_hostkey.c
