@@ -40,7 +40,7 @@ struct frames {
 	size_t held_max;
 	int fds[FRAMES_FDS_MAX];
 	unsigned nfds;
-	bool paused, eof, closed;
+	bool paused, eof, told, closed; /* told: that it is the end */
 	struct task more; /* frames wait that a turn did not get to */
 };
 
@@ -176,10 +176,12 @@ frames_turn(struct frames *f)
 	}
 	if (f->closed || f->paused)
 		return;
-	if (left == 0)
+	if (left == 0) {
 		task_post(f->loop, &f->more);
-	else if (f->eof)
+	} else if (f->eof && !f->told) {
+		f->told = true;
 		f->cbs->closed(f, f->arg);
+	}
 }
 
 static void

@@ -57,6 +57,13 @@ tests_fuzz_replay_spec_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_spec.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_spec_LDADD = $(LIBTUNNEL) $(LIBBASE)
 
+check_PROGRAMS += tests/fuzz/replay_frames
+TESTS += tests/fuzz/replay_frames
+tests_fuzz_replay_frames_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_frames.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_frames_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread
+
 check_PROGRAMS += tests/fuzz/replay_execreq
 TESTS += tests/fuzz/replay_execreq
 tests_fuzz_replay_execreq_SOURCES = tests/fuzz/fuzz.h \
@@ -112,6 +119,12 @@ tests_fuzz_fuzz_http1_response_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_http1
 	tests/unit/http1_diff.c tests/unit/http1_diff.h
 tests_fuzz_fuzz_http1_response_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_http1_response_LDADD = $(NET_LIBS)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_frames
+tests_fuzz_fuzz_frames_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_frames.c
+tests_fuzz_fuzz_frames_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_frames_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread
 
 noinst_PROGRAMS += tests/fuzz/fuzz_route
 tests_fuzz_fuzz_route_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_route.c

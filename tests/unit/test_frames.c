@@ -338,6 +338,22 @@ test_end_while_paused(void **state)
 	assert_int_equal(e->frames, 3);
 }
 
+/* The end is seen in the batch in which it is taken up again. */
+static void
+test_end_is_told_once(void **state)
+{
+	struct env *e = *state;
+
+	e->pause_at = 1;
+	say(e, 'p', STRV("."));
+	help_settle(e->l);
+	assert_int_equal(e->frames, 1);
+	frames_resume(e->f);
+	assert_int_equal(shutdown(e->peer, SHUT_WR), 0);
+	help_settle(e->l);
+	assert_int_equal(e->closed, 1);
+}
+
 static void
 test_drain(void **state)
 {
@@ -513,6 +529,7 @@ main(void)
 	    T(test_large_one),
 	    T(test_pause),
 	    T(test_end_while_paused),
+	    T(test_end_is_told_once),
 	    T(test_drain),
 	    T(test_close_inside),
 	    T(test_descriptors),
