@@ -48,10 +48,11 @@ struct api_req {
 
 typedef void api_handler(struct api_req *r);
 
+/* Without routes, and listening nowhere. */
 struct api *api_new(struct loop *l);
 void api_free(struct api *a); /* closes what is open; NULL is fine */
 /* Serves the unix socket at path, for root, our own uid and that of the
- * workers. *msg: why not. */
+ * workers. *msg: why not, malloc'ed. */
 int api_listen(struct api *a, const char *path, uid_t workers,
 	       char **msg) SBX_MUST_CHECK;
 

@@ -103,7 +103,10 @@ bool job_next(enum job_state from, enum job_event ev, enum job_state *to);
  * and nothing changed when the table has no such step. */
 bool job_apply(struct job *j, enum job_event ev, int64_t at_ms,
 	       const int *exit_code, const char *text);
+/* No step leads on from it. */
 bool job_final(enum job_state s);
+/* What the Hub calls a job in that state, which it got to by that event;
+ * exit_code counts if has_exit. */
 enum job_stage job_stage(enum job_state s, enum job_event reason, bool has_exit,
 			 int exit_code);
 enum job_stage job_stage_of(const struct job *j);
@@ -111,6 +114,7 @@ enum job_stage job_stage_of(const struct job *j);
 const char *job_state_name(enum job_state s);  /* "RUNNING" */
 const char *job_event_name(enum job_event ev); /* "start_failed" */
 const char *job_stage_name(enum job_stage s);  /* "SCHEDULING" */
+/* The names above back to values; E_INVALID. */
 int job_state_parse(struct strv name, enum job_state *out) SBX_MUST_CHECK;
 int job_event_parse(struct strv name, enum job_event *out) SBX_MUST_CHECK;
 int job_stage_parse(struct strv name, enum job_stage *out) SBX_MUST_CHECK;

@@ -47,7 +47,7 @@ struct sec_flavor {
 	uint64_t memory, pids;
 };
 
-/* Used by gwconf.c. */
+/* Used by gwconf.c. E_INVALID: *msg (malloc'ed) names file and line. */
 int jobconf_fill(struct gw_conf *c, char **msg) SBX_MUST_CHECK;
 void jobconf_clear(struct gw_jobs *j);
 void jobconf_dump(const struct gw_jobs *j, struct strbuf *b);
@@ -56,6 +56,7 @@ const struct gw_flavor *jobconf_flavor(const struct gw_jobs *j,
 				       struct strv name); /* NULL: unknown */
 /* "2", "0.5" -> thousandths; E_INVALID. */
 int jobconf_parse_cpus(struct strv s, uint64_t *out) SBX_MUST_CHECK;
+/* The other way round. */
 void jobconf_add_cpus(struct strbuf *b, uint64_t milli);
 
 #endif

@@ -48,6 +48,7 @@ void jobs_adopt(struct jobs *js);
 void jobs_free(struct jobs *js); /* jobs go on; NULL is fine */
 /* Forgets jobs whose time is over (done once a minute by itself). */
 void jobs_prune(struct jobs *js);
+/* After a reload: conf is borrowed until the next one. */
 void jobs_set_conf(struct jobs *js, const struct gw_conf *conf);
 const struct gw_conf *jobs_conf(const struct jobs *js);
 struct loop *jobs_loop(const struct jobs *js);
@@ -69,6 +70,7 @@ char *jobs_dir(const struct jobs *js, const char *id);
 int jobs_create(struct jobs *js, const char *ns, const char *user,
 		struct job_spec *spec, struct job *out, bool *existed,
 		char **why) SBX_MUST_CHECK;
+/* *out is job_clear()'s. E_NOTFOUND (also of another namespace), E_SYS. */
 int jobs_get(struct jobs *js, struct strv ns, struct strv id,
 	     struct job *out) SBX_MUST_CHECK;
 /* As jobstore_list(). */
@@ -76,16 +78,18 @@ int jobs_list(struct jobs *js, const struct job_query *q,
 	      bool (*fn)(const struct job *j, void *arg),
 	      void *arg) SBX_MUST_CHECK;
 #define JOBS_GRACE UINT64_MAX /* the configured one */
-/* Wants it ended; by: who. As often as one likes; 0 also when it has ended. */
+/* Wants it ended; by: who. As often as one likes; 0 also when it has ended.
+ * E_NOTFOUND, E_SYS. */
 int jobs_stop(struct jobs *js, struct strv ns, struct strv id, struct strv by,
 	      uint64_t grace_ms) SBX_MUST_CHECK;
-/* *labels is moved from. */
+/* *labels is moved from, in any case. E_NOTFOUND, E_FULL, E_SYS. */
 int jobs_set_labels(struct jobs *js, struct strv ns, struct strv id,
 		    struct job_pairs *labels) SBX_MUST_CHECK;
 /* As jobstore_steps(). */
 int jobs_steps(struct jobs *js, const char *ns, struct strv id, uint64_t after,
 	       bool (*fn)(struct strv id, const struct job_step *st, void *arg),
 	       void *arg) SBX_MUST_CHECK;
+/* The number of the newest step of any job; 0: there was none. */
 uint64_t jobs_last_step(struct jobs *js);
 
 /* Being told of each step of a job or of all of a namespace, once it is
@@ -98,6 +102,8 @@ struct jobs_watch {
 	void (*fn)(const char *id, const struct job_step *st, void *arg);
 	void *arg;
 };
+/* fn is called for steps from now on; ns is copied, and freed by
+ * jobs_watch_del(); id empty: all of the namespace. */
 void jobs_watch_add(struct jobs *js, struct jobs_watch *w, struct strv ns,
 		    struct strv id);
 void jobs_watch_del(struct jobs_watch *w); /* idempotent */

@@ -73,12 +73,17 @@ int jobspec_parse(const struct json *v, bool stored, struct job_spec *out,
 /* The members of a Job object, without braces: "dockerImage":…,"command":… */
 void jobspec_add_json(const struct job_spec *s, struct strbuf *b);
 
-/* {"key": "value", …} alone. */
+/* {"key": "value", …} alone. *out is jobspec_clear_pairs()'s; E_INVALID as
+ * above. */
 int jobspec_parse_labels(const struct json *v, struct job_pairs *out,
 			 struct strbuf *why) SBX_MUST_CHECK;
+/* The same object, with its braces. */
 void jobspec_add_labels(const struct job_pairs *p, struct strbuf *b);
 void jobspec_clear_pairs(struct job_pairs *p);
+/* The value of key, borrowed; NULL: there is none. */
 const char *jobspec_pair(const struct job_pairs *p, const char *key);
+/* Adds a pair; both views are copied, whether key is there already is not
+ * looked at. */
 void jobspec_push(struct job_pairs *p, struct strv key, struct strv value);
 
 #endif

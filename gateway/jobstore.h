@@ -42,12 +42,16 @@ int jobstore_update(struct jobstore *s, const struct job *j,
 		    uint64_t *step) SBX_MUST_CHECK;
 int jobstore_labels(struct jobstore *s,
 		    const struct job *j) SBX_MUST_CHECK; /* replaces them */
+/* Whether there is anything for jobstore_commit() to make lasting. */
 bool jobstore_open_changes(const struct jobstore *s);
+/* Ends the transaction of all changes since the last one. E_FULL, E_SYS: none
+ * of them happened. */
 int jobstore_commit(struct jobstore *s) SBX_MUST_CHECK;
 
 /* *out is job_clear()'s afterwards. E_NOTFOUND. */
 int jobstore_get(struct jobstore *s, struct strv id,
 		 struct job *out) SBX_MUST_CHECK;
+/* The same, by what POST said as requestId. */
 int jobstore_by_request(struct jobstore *s, const char *ns,
 			const char *request_id, struct job *out) SBX_MUST_CHECK;
 

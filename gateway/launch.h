@@ -158,6 +158,7 @@ int launch_register(struct launcher *l, const char *id, struct strv token,
 /* JOBS_DIR/<id>, malloc'ed; NULL when id is not an id. */
 char *launch_dir(const struct launcher *l, const char *id);
 bool launch_id_valid(struct strv id);
+/* A word, static: "exited". */
 const char *launch_reason_text(enum launch_reason r);
 
 /*

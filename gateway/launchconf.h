@@ -70,7 +70,7 @@ struct sec_launcher {
 	struct conf_list addresses;
 };
 
-/* Used by gwconf.c. */
+/* Used by gwconf.c. E_INVALID: *msg (malloc'ed) names file and line. */
 int launchconf_fill(struct gw_conf *c, char **msg) SBX_MUST_CHECK;
 void launchconf_clear(struct gw_launch *l);
 void launchconf_dump(const struct gw_conf *c, struct strbuf *b);

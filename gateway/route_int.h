@@ -18,6 +18,7 @@ struct route_table {
 	size_t ngone;
 };
 
+/* NULL is not fine; they must be out of the table. */
 void route_agent_free(struct route_agent *a);
 void route_bearer_free(struct route_bearer *b);
 /* What is configured for that id; NULL: nothing. */

@@ -15,7 +15,8 @@ struct origin {
 	uint16_t port;
 };
 
-/* An http or https origin, a slash behind it at most; else E_INVALID. */
+/* An http or https origin (RFC 6454, 4), a slash behind it at most; else
+ * E_INVALID. 0: *o is origin_clear()'s. */
 int origin_parse(struct origin *o, const char *url) SBX_MUST_CHECK;
 void origin_clear(struct origin *o);
 
