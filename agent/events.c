@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/utf8.h"
 
 static const struct strv events_head[2] = {
@@ -23,30 +24,8 @@ events_start(struct strbuf *b, pid_t pid)
 static void
 events_base64(struct strbuf *b, struct strv v)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				     "abcdefghijklmnopqrstuvwxyz0123456789+/";
-	char out[4 * 256];
-	size_t n = 0;
-
 	strbuf_addc(b, '"');
-	for (size_t i = 0; i < v.len; i += 3) {
-		size_t left = v.len - i;
-		unsigned w = (unsigned)(unsigned char)v.p[i] << 16;
-
-		if (left > 1)
-			w |= (unsigned)(unsigned char)v.p[i + 1] << 8;
-		if (left > 2)
-			w |= (unsigned char)v.p[i + 2];
-		out[n++] = digits[w >> 18];
-		out[n++] = digits[w >> 12 & 63];
-		out[n++] = left > 1 ? digits[w >> 6 & 63] : '=';
-		out[n++] = left > 2 ? digits[w & 63] : '=';
-		if (n == sizeof(out)) {
-			strbuf_add(b, out, n);
-			n = 0;
-		}
-	}
-	strbuf_add(b, out, n);
+	base64_encode(v, b);
 	strbuf_addc(b, '"');
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/query.h"
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -108,25 +109,13 @@ nemofile_fail(struct nemofile *x)
 
 /* --- upload ------------------------------------------------------------ */
 
-static int
-nemofile_value(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
 bool
 nemo_base64(struct strv text, struct strbuf *out, const char **why)
 {
 	unsigned at = 0, pads = 0, bits = 0;
 
 	for (size_t i = 0; i < text.len; i++) {
-		int v = nemofile_value(text.p[i]);
+		int v = base64_value(text.p[i]);
 
 		if (text.p[i] == '=' && at >= 2 && at + ++pads >= 4)
 			return true; /* what follows is not looked at */

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
+	base/base64.c \
+	base/base64.h \
 	base/conf.c \
 	base/conf.h \
 	base/confval.c \

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines and base64; see the header. */
+/* Lines; see the header. */
 #include "config.h"
 
 #include "cli/lines.h"
-
-#include <string.h>
 
 static void
 lines_tell(struct lines *l, struct strv v)
@@ -40,25 +38,4 @@ lines_end(struct lines *l)
 	if (l->part.len > 0)
 		lines_tell(l, (struct strv){l->part.s, l->part.len});
 	strbuf_clear(&l->part);
-}
-
-void
-lines_base64(struct strv v, struct strbuf *out)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				     "abcdefghijklmnopqrstuvwxyz0123456789+/";
-	unsigned bits = 0, have = 0;
-
-	for (size_t i = 0; i < v.len && v.p[i] != '='; i++) {
-		const char *d = strchr(digits, v.p[i]);
-
-		if (d == NULL || *d == '\0')
-			return;
-		bits = bits << 6 | (unsigned)(d - digits);
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			strbuf_addc(out, (char)(bits >> have & 0xff));
-		}
-	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream in pieces, cut into lines; and what comes in base64. */
+/* A stream in pieces, cut into lines. */
 #ifndef SBX_CLI_LINES_H
 #define SBX_CLI_LINES_H
 
@@ -14,8 +14,5 @@ struct lines {
 
 void lines_add(struct lines *l, struct strv piece);
 void lines_end(struct lines *l); /* what has no end of line; and clears */
-
-/* Decodes into out what is well-formed (RFC 4648, 4). */
-void lines_base64(struct strv v, struct strbuf *out);
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -38,8 +39,9 @@ remote_output(struct remote *r, const struct json *v, int fd)
 {
 	struct strbuf b = {0};
 
-	lines_base64(strv_of(json_string(json_get(v, "data"))), &b);
-	if (!r->broken && fd_write_all(fd, b.s, b.len) != 0)
+	/* The agent's: a piece that is not whole is not to be had. */
+	if (base64_decode(strv_of(json_string(json_get(v, "data"))), &b) == 0 &&
+	    !r->broken && fd_write_all(fd, b.s, b.len) != 0)
 		r->broken = true;
 	strbuf_clear(&b);
 }

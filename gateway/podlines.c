@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -113,53 +114,18 @@ add_note(struct podlines *p, unsigned stream, const char *text,
 /* --- what was said ----------------------------------------------------- */
 
 static int
-base64_value(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Decodes; the agent's, so it is whole and canonical or it is nothing. */
-static int
-decode(const char *s, struct strbuf *out)
-{
-	size_t len = strlen(s), pad = 0;
-	uint32_t bits = 0;
-
-	if (len % 4 != 0)
-		return E_PROTO;
-	while (pad < 2 && pad < len && s[len - 1 - pad] == '=')
-		pad++;
-	for (size_t i = 0; i < len - pad; i++) {
-		int v = base64_value(s[i]);
-
-		if (v < 0)
-			return E_PROTO;
-		bits = bits << 6 | (uint32_t)v;
-		if (i % 4 != 0)
-			strbuf_addc(out,
-				    (char)(bits >> (6 - 2 * (i % 4)) & 0xff));
-	}
-	return 0;
-}
-
-static int
 said_output(struct podlines *p, unsigned stream, const struct json *root,
 	    struct strbuf *out)
 {
 	const char *data = json_string(json_get(root, "data"));
 	struct strbuf raw = {0};
-	int r = E_PROTO;
+	bool good;
 
-	if (data != NULL && (r = decode(data, &raw)) == 0 && raw.len > 0)
+	good = data != NULL && base64_decode(strv_of(data), &raw) == 0;
+	if (good && raw.len > 0)
 		add_output(p, stream, (struct strv){raw.s, raw.len}, out);
 	strbuf_clear(&raw);
-	return r;
+	return good ? 0 : E_PROTO;
 }
 
 static bool

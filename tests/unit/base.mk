@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
+check_PROGRAMS += tests/unit/test_base64
+TESTS += tests/unit/test_base64
+tests_unit_test_base64_SOURCES = tests/unit/test_base64.c
+tests_unit_test_base64_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_base64_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_conf
 TESTS += tests/unit/test_conf
 tests_unit_test_conf_SOURCES = tests/unit/test_conf.c
