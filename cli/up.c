@@ -338,7 +338,9 @@ up_status(const struct json *job)
 		return 0;
 	say_error("%s: %s%s%s", job_text(job, "id"), stage,
 		  *why != '\0' ? ": " : "", why);
-	return EXIT_OURS;
+	return strcmp(job_text(job, "status.reason"), "start_failed") == 0
+		   ? EXIT_NO_START
+		   : EXIT_OURS;
 }
 
 static int

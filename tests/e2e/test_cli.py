@@ -194,6 +194,8 @@ def test_run(sbx):
     assert sbx.out("run", "-s", "S", "sh", "-c", "echo $S",
                    env={"S": "hush"}) == "hush\n"
     sbx.run("run", "--timeout", "1", "sleep", "100", status=124)
+    got = sbx.run("run", "--", "/nowhere/x", status=126)
+    assert b"could not be started" in got.stderr
     job = sbx.out("run", "-d", "sh", "-c", "echo a; echo b; echo c").strip()
     assert sbx.out("logs", "-f", job) == "a\nb\nc\n"
     assert sbx.out("logs", "-n", "1", job) == "c\n"
