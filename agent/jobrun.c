@@ -227,6 +227,22 @@ reaped(pid_t *pid, int *status)
 	return true;
 }
 
+/* The job goes on. What they say goes to syslog; the usual cause is told here.
+ */
+static void
+net_died(struct jobrun *j, int status)
+{
+	const char *tun = "";
+
+	if (access("/dev/net/tun", R_OK | W_OK) == -1)
+		tun = errno == ENOENT ? "; there is no /dev/net/tun"
+				      : "; /dev/net/tun cannot be opened";
+	joblog_say(j->log, "no outbound network: %s ended (%s %d)%s",
+		   j->spec->outbound, WIFSIGNALED(status) ? "signal" : "status",
+		   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+		   tun);
+}
+
 static void
 reap_cb(int sig, void *arg)
 {
@@ -235,8 +251,7 @@ reap_cb(int sig, void *arg)
 
 	(void)sig;
 	if (reaped(&j->net, &status) && j->state != ENDING)
-		joblog_say(j->log, "outbound network: %s ended",
-			   j->spec->outbound);
+		net_died(j, status);
 	/* A builder that has done its work leaves with 0, and process 1. */
 	if (reaped(&j->builder, &status) && status != 0)
 		init_died(j, status);
@@ -307,8 +322,13 @@ net_try_cb(void *arg)
 static void
 connect_net(struct jobrun *j, int log_fd)
 {
-	if (j->spec->outbound == NULL) {
-		add_lack(j, "no outbound network");
+	if (j->spec->outbound == NULL || geteuid() != 0) {
+		/* Process 1 cannot be looked into: root alone gets at what is
+		 * to be connected. */
+		add_lack(j, "no outbound network%s",
+			 j->spec->outbound != NULL
+			     ? " (only a gateway that runs as root connects it)"
+			     : "");
 		let_run(j);
 		return;
 	}

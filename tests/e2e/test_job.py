@@ -376,6 +376,42 @@ def test_outbound_program(tmp, name):
     assert not pathlib.Path(f"/proc/{sleeper[0]}").exists()
 
 
+@needs_root
+def test_outbound_program_that_fails(tmp):
+    """The log says so, and the job goes on."""
+    program = tmp / "pasta"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    with Job(tmp, mode="dedicated", outbound=str(program)) as j:
+        j.ready()
+        until(lambda: "no outbound network" in j.log("system"), "the log")
+        assert f"{program} ended (status 3)" in j.log("system")
+        assert j.exec("echo alive") == "alive\n"
+
+
+@needs_root
+def test_outbound_without_root(tmp):
+    """It is not tried in vain; the job goes on, and says what it lacks."""
+    d = tmp / "own"
+    d.mkdir()
+    os.chmod(tmp, 0o755)
+    shutil.copy2(paths.AGENT, tmp / "agent")
+    (tmp / "pasta").write_text(f"#!/bin/sh\ntouch {d}/tried\n")
+    (tmp / "pasta").chmod(0o755)
+    (d / "spec.json").write_text(json.dumps(
+        {"id": "a", "mode": "command", "net_private": True,
+         "outbound": str(tmp / "pasta"), "argv": sh("echo on")}))
+    for p in (d, d / "spec.json"):
+        os.chown(p, 64999, 64999)
+    subprocess.run(["setpriv", "--reuid=64999", "--regid=64999",
+                    "--clear-groups", tmp / "agent", "job", d], check=True,
+                   timeout=60)
+    said = (d / "log").read_text()
+    assert '"on"' in said and not (d / "tried").exists()
+    if "no user namespace" not in said and "no network" not in said:
+        assert "only a gateway that runs as root connects it" in said
+
+
 @pytest.fixture
 def cgroups():
     """A directory of a version 2 hierarchy, wherever one is mounted."""
