@@ -32,7 +32,14 @@ struct forwarding;
 struct forwarded {
 	struct forwarding *f;
 	struct httpd *httpd;
+	struct listener *listener;
 	char *prefix; /* "/<base>/v1/proxy/8000" */
+};
+
+/* A WebSocket. */
+struct joined {
+	struct joined *next, **prevp;
+	struct relay *relay;
 };
 
 struct forwarding {
@@ -40,6 +47,7 @@ struct forwarding {
 	struct job job;
 	struct forwarded ports[FORWARD_MAX];
 	unsigned nports;
+	struct joined *joined;
 };
 
 /* One request on its way. */
@@ -62,18 +70,42 @@ passing_kind(const struct http_head *h)
 }
 
 static void
+joined_done_cb(const struct relay_result *res, void *arg)
+{
+	struct joined *w = arg;
+
+	(void)res;
+	*w->prevp = w->next;
+	if (w->next != NULL)
+		w->next->prevp = w->prevp;
+	free(w);
+}
+
+/* From here on it is bytes. Takes both. */
+static void
+joined_start(struct forwarding *f, struct stream *a, struct stream *b)
+{
+	struct joined *w = xcalloc(1, sizeof(*w));
+	const struct relay_options o = {.done = joined_done_cb, .arg = w};
+
+	w->prevp = &f->joined;
+	if ((w->next = f->joined) != NULL)
+		w->next->prevp = &w->next;
+	f->joined = w;
+	w->relay = relay_start(f->p->loop, a, b, &o);
+}
+
+static void
 passing_head_cb(struct httpc *c, const struct http_head *h, bool interim,
 		void *arg)
 {
-	const struct relay_options o = {.idle_ms = 0};
 	struct passing *x = arg;
+	struct forwarding *f = x->port->f;
 	struct http_writer *w;
-	struct strv up = STRV_NULL;
+	struct stream *a, *b;
 
 	if (interim)
 		return;
-	if (h->status == 101)
-		up = http1_get(h, H_UPGRADE);
 	w = httpd_begin(x->rq, h->status, http1_reason(h), passing_kind(h),
 			h->content_length, h->len + 512);
 	for (size_t i = 0; i < h->nfields; i++) {
@@ -88,13 +120,12 @@ passing_head_cb(struct httpc *c, const struct http_head *h, bool interim,
 			httpd_abort(x->rq);
 		return;
 	}
-	/* From here on it is bytes. */
-	struct stream *b = httpc_upgrade(c), *a;
-
+	/* The request ends, and x with it. */
 	x->up = NULL;
-	a = httpd_upgrade(x->rq, up);
+	a = httpd_upgrade(x->rq, http1_get(h, H_UPGRADE));
+	b = httpc_upgrade(c);
 	if (a != NULL)
-		(void)relay_start(x->port->f->p->loop, a, b, &o);
+		joined_start(f, a, b);
 	else
 		stream_close(b);
 }
@@ -315,7 +346,8 @@ forward_listen(struct forwarding *f, const char *text)
 	port->f = f;
 	port->prefix = xasprintf("%s/proxy/%u", f->job.scope, there);
 	port->httpd = httpd_new(f->p->loop, &options, &handler, port);
-	(void)listener_take_fd(f->p->loop, fd, forward_accepted, port);
+	port->listener =
+	    listener_take_fd(f->p->loop, fd, forward_accepted, port);
 	f->nports++;
 	if (getsockname(fd, (struct sockaddr *)&bound, &n) == 0)
 		here = ntohs(bound.sin_port);
@@ -351,7 +383,10 @@ cmd_forward(struct place *p, int argc, char **argv)
 		loop_on_signal(p->loop, SIGTERM, forward_stop_cb, p->loop);
 		loop_run(p->loop);
 	}
+	while (f.joined != NULL)
+		relay_abort(f.joined->relay);
 	for (unsigned i = 0; i < f.nports; i++) {
+		listener_close(f.ports[i].listener);
 		httpd_free(f.ports[i].httpd);
 		free(f.ports[i].prefix);
 	}

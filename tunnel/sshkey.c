@@ -164,7 +164,7 @@ certifies(struct strv cert, struct strv pub)
 bool
 sshkey_certified(const char *text, const char *pem)
 {
-	struct strv rest = strv_of(text), type, b64;
+	struct strv rest = strv_of(text), type, b64 = STRV_NULL;
 	unsigned char *raw = NULL;
 	struct sshkey k;
 	char *copy;
