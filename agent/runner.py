@@ -512,14 +512,21 @@ class Runner:
             for _ in range(n):
                 out, err = os.pipe(), os.pipe()
                 ours, theirs = socket.socketpair()
+                away = os.pipe()
                 pid = os.fork()
                 if pid == 0:
+                    os.setsid()  # what is sent to our group is not for it
                     os.close(count[1])
+                    os.close(away[0])
+                    os.close(away[1])
                     theirs.close()
                     os.close(out[0])
                     os.close(err[0])
                     self.child(ours.detach(), out[1], err[1])
                     return
+                os.close(away[1])
+                os.read(away[0], 1)  # it has left the group
+                os.close(away[0])
                 self.link.send(b"c", {}, [out[0], err[0], theirs.fileno(),
                                           pidfd_open(pid)])
                 for fd in (*out, *err):
@@ -536,7 +543,6 @@ class Runner:
         """Goes on as a context of its own: the caller's caller is serve()."""
         shell = self.shell
         try:
-            os.setsid()
             self.link.sock.close()
             self.link.take(high(fd))
             for new, std, spare in ((out, 1, shell.out), (err, 2, shell.err)):

@@ -260,7 +260,11 @@ passing_send(struct passing *x, struct stream *st)
 			      STRV("the request's head is too large"));
 		return;
 	}
-	httpc_flush(x->up);
+	/* A 101 is for a request that is complete: at once, where it can be. */
+	if (httpd_has_body(x->rq))
+		httpc_flush(x->up);
+	else
+		httpc_end(x->up);
 	httpd_body_resume(x->rq);
 }
 
@@ -330,7 +334,7 @@ forward_listen(struct forwarding *f, const char *text)
 							 forward_request_cb};
 	struct forwarded *port = &f->ports[f->nports];
 	const struct listen_options lo = {.backlog = 128};
-	struct sockaddr_in bound;
+	struct sockaddr_in bound = {0};
 	socklen_t n = sizeof(bound);
 	unsigned here, there;
 	struct addr a;

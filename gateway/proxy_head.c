@@ -178,7 +178,8 @@ put_agent_token(const struct exchange *ex, struct http_writer *w)
 			http1_put(w, STRV("X-Sandbox-Token"), ex->want.token);
 		return;
 	}
-	if (own && (ex->sb->conf == NULL || ex->agent_token == NULL))
+	if (own && ex->sb != NULL &&
+	    (ex->sb->conf == NULL || ex->agent_token == NULL))
 		http1_put(w, STRV("X-Sandbox-Token"), ex->want.token);
 	else if (ex->agent_token != NULL)
 		http1_put(w, STRV("X-Sandbox-Token"), strv_of(ex->agent_token));
