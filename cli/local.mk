@@ -9,6 +9,8 @@ sbx_SOURCES = \
 	cli/lines.h \
 	cli/ls.c \
 	cli/main.c \
+	cli/pair.c \
+	cli/pair.h \
 	cli/place.c \
 	cli/place.h \
 	cli/portforward.c \

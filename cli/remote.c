@@ -20,6 +20,7 @@
 #include "base/token.h"
 #include "cli/cmd.h"
 #include "cli/lines.h"
+#include "cli/pair.h"
 #include "cli/place.h"
 #include "cli/url.h"
 
@@ -176,31 +177,6 @@ struct remote_options {
 	bool input, shell;
 };
 
-static int
-remote_env(struct strbuf *b, const char *pair)
-{
-	size_t n = strcspn(pair, "=");
-	const char *value = pair[n] == '=' ? pair + n + 1 : NULL;
-	char *name = xstrndup(pair, n);
-
-	if (value == NULL)
-		value = getenv(name);
-	if (n == 0 || value == NULL) {
-		say_error("--env %s: NAME=value, or the NAME of a variable "
-			  "that is set",
-			  pair);
-		free(name);
-		return EXIT_USAGE;
-	}
-	if (b->len > 0)
-		strbuf_addc(b, ',');
-	strbuf_add_json(b, strv_of(name));
-	strbuf_addc(b, ':');
-	strbuf_add_json(b, strv_of(value));
-	free(name);
-	return 0;
-}
-
 static void
 remote_body(struct strbuf *b, const struct remote_options *o, const char *dir,
 	    const char *input, char **cmd)
@@ -281,7 +257,7 @@ cmd_exec(struct place *p, int argc, char **argv)
 	while (s == 0 &&
 	       (c = getopt_long(argc, argv, "+e:w:t:is", longs, NULL)) != -1) {
 		if (c == 'e')
-			s = remote_env(&o.env, optarg);
+			s = pair_parse(&o.env, "--env", optarg, true);
 		else if (c == 'w')
 			o.cwd = optarg;
 		else if (c == 't')

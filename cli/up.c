@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/token.h"
 #include "cli/cmd.h"
+#include "cli/pair.h"
 #include "cli/place.h"
 #include "net/tlsctx.h"
 
@@ -26,38 +27,6 @@ struct up {
 };
 
 /* --- the request ------------------------------------------------------- */
-
-static void
-up_member(struct strbuf *b, const char *name, const char *value)
-{
-	if (b->len > 0)
-		strbuf_addc(b, ',');
-	strbuf_add_json(b, strv_of(name));
-	strbuf_addc(b, ':');
-	strbuf_add_json(b, strv_of(value));
-}
-
-/* NAME=value, or NAME of our own environment. */
-static int
-up_pair(struct strbuf *b, const char *option, const char *pair, bool own)
-{
-	size_t n = strcspn(pair, "=");
-	char *name = xstrndup(pair, n);
-	const char *value = pair[n] == '=' ? pair + n + 1
-			    : own          ? getenv(name)
-					   : NULL;
-	int r = 0;
-
-	if (n > 0 && value != NULL) {
-		up_member(b, name, value);
-	} else {
-		say_error("%s %s: NAME=value%s is wanted", option, pair,
-			  own ? ", or the NAME of a variable that is set" : "");
-		r = EXIT_USAGE;
-	}
-	free(name);
-	return r;
-}
 
 static int
 up_port(struct strbuf *b, const char *text)
@@ -84,24 +53,23 @@ up_sandbox(struct place *p, struct up *u)
 	char idle[32];
 
 	token_hex(u->nonce, UP_NONCE);
-	up_member(&u->labels, "hf-sandbox", "1");
-	up_member(&u->labels, "hf-sandbox-mode",
-		  u->host ? "pool" : "dedicated");
+	pair_add(&u->labels, "hf-sandbox", "1");
+	pair_add(&u->labels, "hf-sandbox-mode", u->host ? "pool" : "dedicated");
 	if (u->host)
-		up_member(&u->labels, "hf-sandbox-pool",
-			  u->name != NULL ? u->name : "default");
-	up_member(&u->labels, "hf-sandbox-nonce", u->nonce);
+		pair_add(&u->labels, "hf-sandbox-pool",
+			 u->name != NULL ? u->name : "default");
+	pair_add(&u->labels, "hf-sandbox-nonce", u->nonce);
 	msg = xasprintf("hf-sandbox:%s", u->nonce);
 	tls_hmac_sha256(strv_of(p->token), strv_of(msg), mac);
 	token_hex_encode(hex, mac, sizeof(mac));
-	up_member(&u->secrets, "SBX_TOKEN", hex);
-	up_member(&u->env, "SBX_PORT", "49983");
+	pair_add(&u->secrets, "SBX_TOKEN", hex);
+	pair_add(&u->env, "SBX_PORT", "49983");
 	if (u->idle > 0) {
 		(void)snprintf(idle, sizeof(idle), "%.0f", u->idle);
-		up_member(&u->env, "SBX_IDLE_TIMEOUT", idle);
+		pair_add(&u->env, "SBX_IDLE_TIMEOUT", idle);
 	}
 	if (u->host)
-		up_member(&u->env, "SBX_HOST_MODE", "1");
+		pair_add(&u->env, "SBX_HOST_MODE", "1");
 	if (u->ports.len > 0)
 		strbuf_addc(&u->ports, ',');
 	strbuf_adds(&u->ports, "49983");
@@ -149,7 +117,7 @@ up_create(struct place *p, struct up *u, char *const *cmd,
 	if (ns == NULL)
 		return EXIT_FAILED;
 	if (u->name != NULL)
-		up_member(&u->labels, "name", u->name);
+		pair_add(&u->labels, "name", u->name);
 	up_body(u, cmd, &b);
 	target = xasprintf("/api/jobs/%s", ns);
 	r = place_ask(p, "POST", target, &b, doc);
@@ -191,11 +159,11 @@ up_option(struct up *u, int c, const char *name)
 		u->flavor = optarg;
 		return 0;
 	case 'e':
-		return up_pair(&u->env, "--env", optarg, true);
+		return pair_parse(&u->env, "--env", optarg, true);
 	case 's':
-		return up_pair(&u->secrets, "--secret", optarg, true);
+		return pair_parse(&u->secrets, "--secret", optarg, true);
 	case 'l':
-		return up_pair(&u->labels, "--label", optarg, false);
+		return pair_parse(&u->labels, "--label", optarg, false);
 	case 'p':
 		return up_port(&u->ports, optarg);
 	case 't':
