@@ -107,6 +107,9 @@ libagent_a_SOURCES = \
 	agent/procio.c \
 	agent/repl.c \
 	agent/repl.h \
+	agent/repl_int.h \
+	agent/replcall.c \
+	agent/replfork.c \
 	agent/query.c \
 	agent/query.h \
 	agent/ring.c \
