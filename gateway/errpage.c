@@ -3,7 +3,8 @@
  * Error answers. Every one says no-store and carries a code of its own. 404 is
  * not among them: a 404 always comes from an agent or an application, so a
  * client may take it for "there is no such thing there". The 401 is the same
- * bytes whatever was wrong, without even a request id in it.
+ * bytes whatever was wrong, without even a request id in it; the Podflare API
+ * has other ones, as constant.
  */
 #include "config.h"
 
@@ -237,7 +238,9 @@ body_html(const struct errpage *p, struct strbuf *out)
 void
 errpage_body(const struct errpage *p, struct strbuf *out)
 {
-	if (p->html)
+	if (p->podflare && p->e == GE_UNAUTHORIZED)
+		strbuf_adds(out, "{\"error\":\"invalid api key\"}\n");
+	else if (p->html)
 		body_html(p, out);
 	else
 		body_json(p, out);

@@ -45,6 +45,7 @@ struct errpage {
 	const char *detail;     /* more words, NULL: none; escaped here */
 	struct strv request_id; /* empty: none shown */
 	bool html;
+	bool podflare; /* that API has a 401 of its own; never html */
 	/* GE_PORT_NOT_LISTENING: ports that are. */
 	const uint16_t *listening;
 	size_t nlistening;

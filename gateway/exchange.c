@@ -92,11 +92,11 @@ void
 exchange_fail(struct exchange *ex, enum gw_error e, const char *detail)
 {
 	const struct http_head *h = httpd_head(ex->rq);
-	struct errpage p = {.e = e,
-			    .detail = detail,
-			    .request_id = ex->id,
-			    .html = errpage_wants_html(h)};
+	struct errpage p = {.e = e, .detail = detail, .request_id = ex->id};
 
+	p.podflare = ex->m.kind == ROUTE_API &&
+		     strv_starts(http1_path(h), STRV("/podflare"));
+	p.html = !p.podflare && errpage_wants_html(h);
 	if (e == GE_PORT_NOT_LISTENING) {
 		p.listening = ex->dial.listening;
 		p.nlistening = ex->dial.nlistening;

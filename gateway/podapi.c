@@ -13,10 +13,23 @@
 
 #define BODY_MAX 65536
 
+/* In the form that the API promises: with nothing else in it. */
+static void
+not_found(struct api_req *r, const char *why)
+{
+	struct strbuf b = {0};
+
+	strbuf_adds(&b, "{\"error\":");
+	strbuf_add_json(&b, strv_of(why));
+	strbuf_adds(&b, "}\n");
+	api_reply_json(r, 404, &b, NULL);
+	strbuf_clear(&b);
+}
+
 void
 podapi_not_found(struct api_req *r)
 {
-	api_error(r, 404, "not_found", "sandbox not found");
+	not_found(r, "sandbox not found");
 }
 
 struct pod *
@@ -79,9 +92,11 @@ went_well(struct waiting *w, const struct podop_result *res)
 	w->op = NULL;
 	if (res->status == 0)
 		return true;
-	if (res->status == 404)
-		code = "not_found";
-	else if (res->status == 409)
+	if (res->status == 404) {
+		not_found(w->r, res->why);
+		return false;
+	}
+	if (res->status == 409)
 		code = "busy";
 	else if (res->status == 429)
 		code = "limit";

@@ -200,6 +200,9 @@ def test_health_needs_nothing(gw):
 def test_credentials(gw, box):
     for token in (None, "pk_wrong"):
         wrong = User(gw, token)
+        said = {wrong.send("POST", path, {}).read()
+                for path in ("/v1/sandboxes", box.path + "/exec", "/nothing")}
+        assert said == {b'{"error":"invalid api key"}\n'}
         wrong.fails(401, "POST", "/v1/sandboxes", {})
         wrong.fails(401, "POST", box.path + "/exec", {"code": "1"})
         wrong.fails(401, "DELETE", box.path)
