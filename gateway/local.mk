@@ -7,6 +7,10 @@ libgateway_a_SOURCES = \
 	gateway/accesslog.h \
 	gateway/admin.c \
 	gateway/admin.h \
+	gateway/agentattach.c \
+	gateway/agentattach.h \
+	gateway/agentcall.c \
+	gateway/agentcall.h \
 	gateway/agentctl.c \
 	gateway/agentctl.h \
 	gateway/api.c \

@@ -5,6 +5,12 @@ tests_unit_test_accesslog_SOURCES = tests/unit/test_accesslog.c
 tests_unit_test_accesslog_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_accesslog_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_agentcall
+TESTS += tests/unit/test_agentcall
+tests_unit_test_agentcall_SOURCES = tests/unit/test_agentcall.c $(NET_HELP)
+tests_unit_test_agentcall_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_agentcall_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_api
 TESTS += tests/unit/test_api
 tests_unit_test_api_SOURCES = tests/unit/test_api.c $(NET_HELP)
