@@ -212,6 +212,7 @@ run(const struct job *j)
 		log_error("job.start", "error=%s", log_esc(strv_of(why)));
 		free(why);
 	}
+	(void)signal(SIGTERM, SIG_IGN); /* what is left is removed to its end */
 	remove_parts(j);
 	return r == 0 ? 0 : 1;
 }

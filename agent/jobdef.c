@@ -8,11 +8,20 @@
 #include <string.h>
 
 #include "agent/jobout.h"
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 
-enum key_type { KEY_TEXT, KEY_LIST, KEY_ENV, KEY_BOOL, KEY_U64, KEY_ID };
+enum key_type {
+	KEY_TEXT,
+	KEY_LIST,
+	KEY_ENV,
+	KEY_BOOL,
+	KEY_U64,
+	KEY_ID,
+	KEY_FILES
+};
 
 struct key {
 	const char *name;
@@ -32,6 +41,7 @@ static const struct key keys[] = {
     K(pids, KEY_U64),         K(log_max, KEY_U64),   K(uid, KEY_ID),
     K(uids, KEY_ID),          K(slice, KEY_ID),      K(slice_last, KEY_ID),
     K(worker_uid, KEY_ID),    K(outside, KEY_LIST),  K(cgroup, KEY_TEXT),
+    K(cwd, KEY_TEXT),         K(files, KEY_FILES),   K(grace_ms, KEY_U64),
 };
 #undef K
 
@@ -90,6 +100,40 @@ take_env(const struct json *v, char ***out)
 }
 
 static int
+take_file(const struct json *v, struct jobdef_file *f)
+{
+	const char *path = json_string(json_get(v, "path")),
+		   *content = json_string(json_get(v, "content"));
+	uint64_t mode;
+
+	if (path == NULL || *path != '/' || content == NULL ||
+	    json_u64(json_get(v, "mode"), 07777, &mode) != 0)
+		return E_INVALID;
+	f->path = xstrdup(path);
+	f->mode = (mode_t)mode;
+	return base64_decode(strv_of(content), &f->content);
+}
+
+static int
+take_files(const struct json *v, struct jobdef *s)
+{
+	const struct json *it = NULL;
+	size_t sum = 0;
+
+	if (json_type(v) != JSON_ARRAY || s->files != NULL)
+		return E_INVALID;
+	s->files = xcalloc(json_count(v) + 1, sizeof(*s->files));
+	while (json_each(v, &it, NULL)) {
+		struct jobdef_file *f = &s->files[s->nfiles++];
+
+		if (take_file(it, f) != 0 ||
+		    (sum += f->content.len) > JOBDEF_FILES_MAX)
+			return E_INVALID;
+	}
+	return 0;
+}
+
+static int
 take(const struct key *k, const struct json *v, struct jobdef *s)
 {
 	char *at = (char *)s + k->offset;
@@ -114,6 +158,8 @@ take(const struct key *k, const struct json *v, struct jobdef *s)
 		if ((r = json_u64(v, UINT32_MAX - 1, &n)) == 0)
 			*(uint32_t *)(void *)at = (uint32_t)n;
 		return r;
+	case KEY_FILES:
+		return take_files(v, s);
 	}
 	return E_INVALID;
 }
@@ -149,9 +195,14 @@ wrong(const struct jobdef *s)
 	if (s->id == NULL || *s->id == '\0' || strlen(s->id) > 64 ||
 	    strchr(s->id, '/') != NULL)
 		return "id";
-	if (s->mode == JOBDEF_COMMAND &&
-	    (s->argv == NULL || s->argv[0] == NULL || *s->argv[0] == '\0'))
+	if (s->argv == NULL ? s->mode == JOBDEF_COMMAND
+			    : s->mode == JOBDEF_HOST || s->argv[0] == NULL ||
+				  *s->argv[0] == '\0')
 		return "argv";
+	if (s->cwd != NULL && (*s->cwd != '/' || s->argv == NULL))
+		return "cwd";
+	if (s->nfiles != 0 && s->mode == JOBDEF_HOST)
+		return "files";
 	if (s->rootfs != NULL && *s->rootfs != '/')
 		return "rootfs";
 	if (s->outbound != NULL && *s->outbound != '/')
@@ -197,6 +248,12 @@ fill(const struct json *root, struct jobdef *s, char **why)
 	return E_INVALID;
 }
 
+bool
+jobdef_beside(const struct jobdef *s)
+{
+	return s->mode == JOBDEF_DEDICATED && s->argv != NULL;
+}
+
 int
 jobdef_parse(struct strv text, struct jobdef *out, char **why)
 {
@@ -227,6 +284,12 @@ jobdef_clear(struct jobdef *s)
 	free(s->id);
 	free_list(s->argv);
 	free_list(s->env);
+	free(s->cwd);
+	for (size_t i = 0; i < s->nfiles; i++) {
+		free(s->files[i].path);
+		strbuf_clear(&s->files[i].content);
+	}
+	free(s->files);
 	free(s->image);
 	free(s->rootfs);
 	free(s->cgroup);

@@ -11,14 +11,24 @@
 #include "base/defs.h"
 #include "base/str.h"
 
-#define JOBDEF_MAX (4U << 20) /* bytes of a spec.json */
+#define JOBDEF_MAX       (8U << 20) /* bytes of a spec.json */
+#define JOBDEF_FILES_MAX (1U << 20) /* of its files together, decoded */
 
 enum jobdef_mode { JOBDEF_COMMAND, JOBDEF_DEDICATED, JOBDEF_HOST };
+
+struct jobdef_file {
+	char *path; /* absolute */
+	struct strbuf content;
+	mode_t mode;
+};
 
 struct jobdef {
 	char *id;
 	enum jobdef_mode mode;
-	char **argv;      /* NULL-ended; COMMAND only */
+	char **argv;               /* NULL-ended; not HOST */
+	char *cwd;                 /* of argv; NULL: its home */
+	struct jobdef_file *files; /* written before anything is started */
+	size_t nfiles;
 	char **env;       /* "NAME=value", NULL-ended; has secrets in it */
 	char *image;      /* as the user named it; NULL: none */
 	char *cgroup;     /* directory for the job's control group; NULL */
@@ -29,6 +39,7 @@ struct jobdef {
 	bool net_private;
 	char *outbound;      /* program that connects a private network; NULL */
 	uint64_t timeout_ms; /* 0: none, as below */
+	uint64_t grace_ms;   /* after it */
 	uint64_t memory, cpu_milli, pids;
 	uint64_t log_max;
 	uid_t uid;     /* first of the job's own ids on this machine */
@@ -36,6 +47,9 @@ struct jobdef {
 	uid_t slice, slice_last; /* for a host without a user namespace */
 	uid_t worker_uid;        /* who connects to its agent */
 };
+
+/* Has it a main command and our agent beside it? */
+bool jobdef_beside(const struct jobdef *s);
 
 /* Every key is checked; *why (malloc'ed) names the one that is wrong. */
 int jobdef_parse(struct strv text, struct jobdef *out,

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +15,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent/jobkill.h"
+#include "agent/jobmain.h"
 #include "agent/jobns.h"
 #include "agent/jobout.h"
 #include "agent/jobroot.h"
@@ -32,14 +31,11 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-#define PATH_DEFAULT                                                           \
-	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 struct init {
 	const struct jobinit *o;
 	bool new_mounts, new_net, new_pids;
-	bool own_userns; /* we are in one already: by ourselves, or in o's */
-	pid_t main;
+	bool own_userns;   /* we are in one already: by ourselves, or in o's */
+	pid_t main, agent; /* the agent that is beside the main process */
 };
 
 /* --- the other half ---------------------------------------------------- */
@@ -234,214 +230,84 @@ make_inner(struct init *in)
 		lack(in, "no pid namespace");
 }
 
-/* --- the main process -------------------------------------------------- */
+/* --- the job's processes ----------------------------------------------- */
 
-static void
-put_default(char **env, size_t *n, char *var)
+static pid_t
+begin(struct init *in, enum jobmain_what what)
 {
-	size_t len = (size_t)(strchr(var, '=') - var) + 1;
+	const struct jobmain m = {.o = in->o,
+				  .new_mounts = in->new_mounts,
+				  .own_userns = in->own_userns};
+	char why[300];
+	pid_t pid;
 
-	for (size_t i = 0; i < *n; i++)
-		if (strncmp(env[i], var, len) == 0) {
-			free(var);
-			return;
-		}
-	env[(*n)++] = var;
-}
-
-static bool
-is_ours(const char *var)
-{
-	static const char *const ours[] = {
-	    "SBX_LISTEN=",      "SBX_PORT=",        "SBX_CONTROL=",
-	    "SBX_CONTROL_UID=", "SBX_SOCKET_MODE=", "SBX_HOMES=",
-	    "SBX_UIDS=",        "SBX_HOST_MODE=",   "SBX_READY_FD=",
-	    "SBX_ISOLATION="};
-
-	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-		if (strncmp(var, ours[i], strlen(ours[i])) == 0)
-			return true;
-	return false;
+	if (jobmain_start(&m, what, &pid, why, sizeof(why)) == 0)
+		return pid;
+	say(in, "failed %s", why);
+	end_all(in);
 }
 
 static void
-put_agent(const struct init *in, char **env, size_t *n)
-{
-	const struct jobinit *o = in->o;
-	const struct jobdef *s = o->spec;
-
-	env[(*n)++] = xasprintf("SBX_LISTEN=fd:%d", JOBINIT_LISTEN);
-	env[(*n)++] = xasprintf("SBX_CONTROL=fd:%d", JOBINIT_CONTROL);
-	env[(*n)++] = xasprintf("SBX_READY_FD=%d", JOBINIT_READY);
-	if (s->mode != JOBDEF_HOST)
-		return;
-	env[(*n)++] = xstrdup("SBX_HOST_MODE=1");
-	env[(*n)++] = in->new_mounts
-			  ? xstrdup("SBX_HOMES=" JOBROOT_HOMES)
-			  : xasprintf("SBX_HOMES=%s/data/homes", o->fs);
-	if (s->best_effort)
-		env[(*n)++] = xstrdup("SBX_ISOLATION=best-effort");
-	if (o->userns == -1 && s->slice_last != 0)
-		env[(*n)++] =
-		    xasprintf("SBX_UIDS=%lu-%lu", (unsigned long)s->slice,
-			      (unsigned long)s->slice_last);
-}
-
-static char **
-make_env(const struct init *in)
+begin_all(struct init *in)
 {
 	const struct jobdef *s = in->o->spec;
-	bool agent = s->mode != JOBDEF_COMMAND;
-	size_t n = 0, max = 16;
-	char **env;
 
-	for (size_t i = 0; s->env[i] != NULL; i++)
-		max++;
-	env = xcalloc(max, sizeof(*env));
-	for (size_t i = 0; s->env[i] != NULL; i++)
-		if (!agent || !is_ours(s->env[i]))
-			env[n++] = s->env[i];
-	put_default(env, &n, xstrdup("PATH=" PATH_DEFAULT));
-	put_default(env, &n,
-		    in->new_mounts ? xstrdup("HOME=" JOBROOT_HOME)
-				   : xasprintf("HOME=%s/data/root", in->o->fs));
-	put_default(env, &n, xstrdup("LANG=C.UTF-8"));
-	if (agent)
-		put_agent(in, env, &n);
-	return env;
-}
-
-static void SBX_NORETURN
-main_fail(int err_fd, const char *step)
-{
-	char text[256];
-
-	(void)snprintf(text, sizeof(text), "%s: %s", step, strerror(errno));
-	(void)!write(err_fd, text, strlen(text));
-	_exit(127);
-}
-
-/* Each of from[] becomes 0, 1, 2, ... None of them is below n. */
-static int
-place_fds(int *from, int n)
-{
-	for (int i = 0; i < n; i++) {
-		if (from[i] == -1)
-			continue;
-		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
-		if (from[i] == -1)
-			return -1;
-	}
-	for (int i = 0; i < n; i++)
-		if (from[i] != -1 && dup2(from[i], i) == -1)
-			return -1;
-	return 0;
-}
-
-static void
-become_user(const struct init *in, int err_fd)
-{
-	const struct jobinit *o = in->o;
-	const struct jobdef *s = o->spec;
-
-	if (!in->own_userns && s->uids != 0 && s->mode != JOBDEF_HOST &&
-	    geteuid() == 0 &&
-	    (setgroups(0, NULL) != 0 ||
-	     setresgid(s->uid, s->uid, s->uid) != 0 ||
-	     setresuid(s->uid, s->uid, s->uid) != 0))
-		main_fail(err_fd, "user");
-	/* The job has its uid for itself: this bounds all of its processes. */
-	if (s->pids != 0 && s->mode != JOBDEF_HOST &&
-	    setrlimit(RLIMIT_NPROC, &(struct rlimit){s->pids, s->pids}) != 0)
-		main_fail(err_fd, "limit of processes");
-	if (s->mode != JOBDEF_HOST)
-		jobns_bound_caps();
-	/* Without an image there is no set-uid program that could help. */
-	if (s->rootfs == NULL && s->mode != JOBDEF_HOST)
-		(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-}
-
-static void SBX_NORETURN
-main_run(const struct init *in, char **env, int err_fd)
-{
-	const struct jobinit *o = in->o;
-	int fds[] = {-1,           o->out[0],     o->out[1],
-		     o->listen_fd, o->control_fd, o->ready_fd};
-	static char name[] = "sbx-agent";
-	char *agent_argv[] = {name, NULL};
-	const char *home = in->new_mounts ? JOBROOT_HOME : NULL;
-	char *dir = NULL;
-	sigset_t none;
-	int err = fcntl(err_fd, F_DUPFD_CLOEXEC, 32),
-	    exe = fcntl(o->exe, F_DUPFD_CLOEXEC, 32);
-
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)setsid();
-	if (place_fds(fds, ARRAY_LEN(fds)) != 0)
-		main_fail(err, "descriptors");
-	if (home == NULL)
-		home = dir = xasprintf("%s/data/root", o->fs);
-	become_user(in, err);
-	if (chdir(home) != 0 && chdir("/") != 0)
-		main_fail(err, "chdir");
-	free(dir);
-	(void)umask(022);
-	if (o->spec->mode == JOBDEF_COMMAND) {
-		environ = env;
-		(void)execvp(o->spec->argv[0], o->spec->argv);
-		main_fail(err, o->spec->argv[0]);
-	}
-	(void)fexecve(exe, agent_argv, env);
-	main_fail(err, "sbx-agent");
-}
-
-static void
-main_start(struct init *in)
-{
-	char text[300];
-	char **env = make_env(in);
-	int fds[2];
-	ssize_t n;
-
-	if (pipe2(fds, O_CLOEXEC) != 0)
-		fail(in, "pipe", errno);
-	in->main = fork();
-	if (in->main == 0)
-		main_run(in, env, fds[1]);
-	if (in->main == -1)
-		fail(in, "fork", errno);
-	fd_close(&fds[1]);
-	n = read(fds[0], text, sizeof(text) - 1);
-	fd_close(&fds[0]);
-	if (n > 0) {
-		text[n] = '\0';
-		say(in, "failed %s", text);
-		end_all(in);
-	}
+	if (s->nfiles != 0)
+		(void)begin(in, JOBMAIN_FILES);
+	/* The first of these is the main process: with it the job ends. */
+	if (s->mode != JOBDEF_COMMAND)
+		*(jobdef_beside(s) ? &in->agent : &in->main) =
+		    begin(in, JOBMAIN_AGENT);
+	if (s->argv != NULL)
+		in->main = begin(in, JOBMAIN_COMMAND);
 	say(in, "started");
 }
 
 /* --- life -------------------------------------------------------------- */
 
-/* True when the main process is among the dead. */
+static void
+say_end(const struct init *in, int main_status)
+{
+	if (WIFSIGNALED(main_status))
+		say(in, "exit -1 %d", WTERMSIG(main_status));
+	else
+		say(in, "exit %d 0", WEXITSTATUS(main_status));
+}
+
+static void
+say_lost(const struct init *in, int status)
+{
+	if (WIFSIGNALED(status))
+		say(in, "lost its agent was killed by signal %d (%s)",
+		    WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		say(in, "lost its agent ended (exit code %d)",
+		    WEXITSTATUS(status));
+}
+
+/* True when one of those that the job consists of is among the dead. The main
+ * process has the word if both are. */
 static bool
 reap(struct init *in)
 {
-	int status;
+	int status, main_status = 0, agent_status = 0;
+	bool main_dead = false, agent_dead = false;
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid != in->main)
-			continue;
-		if (WIFSIGNALED(status))
-			say(in, "exit -1 %d", WTERMSIG(status));
-		else
-			say(in, "exit %d 0", WEXITSTATUS(status));
-		return true;
+		if (pid == in->main) {
+			main_dead = true;
+			main_status = status;
+		} else if (pid == in->agent) {
+			agent_dead = true;
+			agent_status = status;
+		}
 	}
-	return false;
+	if (main_dead)
+		say_end(in, main_status);
+	else if (agent_dead)
+		say_lost(in, agent_status);
+	return main_dead || agent_dead;
 }
 
 static void SBX_NORETURN
@@ -493,7 +359,7 @@ init_run(struct init *in, int *keep, size_t nkeep)
 		fail(in, "signalfd", errno);
 	say(in, in->new_net ? "net" : "nonet");
 	expect(in, "run");
-	main_start(in);
+	begin_all(in);
 	/* What only the main process is to have. */
 	for (size_t i = 0; i < nkeep; i++)
 		if (keep[i] != in->o->channel && keep[i] != in->o->lock)
@@ -505,9 +371,9 @@ void
 jobinit_run(const struct jobinit *ji)
 {
 	struct init in = {.o = ji};
-	int keep[] = {ji->channel,    ji->lock,     ji->userns,
-		      ji->out[0],     ji->out[1],   ji->listen_fd,
-		      ji->control_fd, ji->ready_fd, ji->exe};
+	int keep[] = {ji->channel, ji->lock,      ji->userns,     ji->out[0],
+		      ji->out[1],  ji->listen_fd, ji->control_fd, ji->ready_fd,
+		      ji->exe,     ji->agent_out};
 	pid_t pid;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

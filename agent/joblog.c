@@ -24,6 +24,7 @@
 
 struct joblog {
 	int dirfd, fd;
+	char name[16], old[18];
 	uint64_t size, max;
 	uint64_t lost; /* bytes */
 	struct strbuf begun[2];
@@ -37,7 +38,7 @@ open_file(struct joblog *l)
 {
 	struct stat sb;
 
-	l->fd = openat(l->dirfd, "log",
+	l->fd = openat(l->dirfd, l->name,
 		       O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
 		       0600);
 	if (l->fd == -1)
@@ -47,12 +48,14 @@ open_file(struct joblog *l)
 }
 
 int
-joblog_open(int dirfd, uint64_t max, struct joblog **out)
+joblog_open(int dirfd, const char *name, uint64_t max, struct joblog **out)
 {
 	struct joblog *l = xcalloc(1, sizeof(*l));
 	int r;
 
 	l->dirfd = dirfd;
+	(void)snprintf(l->name, sizeof(l->name), "%s", name);
+	(void)snprintf(l->old, sizeof(l->old), "%s.1", l->name);
 	l->max = max != 0 ? max : JOBLOG_MAX;
 	if ((r = open_file(l)) != 0) {
 		free(l);
@@ -78,7 +81,7 @@ put_record(struct joblog *l, enum joblog_stream s, struct strv text)
 static void
 rotate(struct joblog *l)
 {
-	if (renameat(l->dirfd, "log", l->dirfd, "log.1") != 0)
+	if (renameat(l->dirfd, l->name, l->dirfd, l->old) != 0)
 		return;
 	fd_close(&l->fd);
 	(void)!open_file(l);

@@ -18,9 +18,10 @@ enum joblog_stream { JOBLOG_STDOUT, JOBLOG_STDERR, JOBLOG_SYSTEM };
 #define JOBLOG_LINE 16384 /* bytes; longer lines are cut into several */
 #define JOBLOG_MAX  (16U << 20)
 
-/* max: bytes that `log` and `log.1` in dirfd may take together; 0: JOBLOG_MAX.
- * dirfd is borrowed for as long as the log lives. */
-int joblog_open(int dirfd, uint64_t max, struct joblog **out) SBX_MUST_CHECK;
+/* name: short, like "log". max: bytes that it and `log.1` in dirfd may take
+ * together; 0: JOBLOG_MAX. dirfd is borrowed for as long as the log lives. */
+int joblog_open(int dirfd, const char *name, uint64_t max,
+		struct joblog **out) SBX_MUST_CHECK;
 /* Bytes as they were read; whole lines are written before this returns. */
 void joblog_add(struct joblog *l, enum joblog_stream s, const char *p,
 		size_t n);

@@ -7,88 +7,39 @@
  */
 #include "config.h"
 
-#include "agent/jobrun.h"
+#include "agent/jobrun_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <event2/event.h>
-#include <event2/event_struct.h>
-
-#include "agent/jobend.h"
 #include "agent/jobgroup.h"
-#include "agent/jobinit.h"
 #include "agent/jobkill.h"
-#include "agent/joblog.h"
 #include "agent/jobnet.h"
-#include "agent/jobns.h"
 #include "agent/jobout.h"
-#include "agent/jobroot.h"
 #include "agent/jobsock.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "net/listener.h"
 #include "net/loop.h"
 #include "net/seqpkt.h"
 
-#define READ_MAX   65536
-#define TURN_MAX   4    /* reads of one pipe in one go */
+#define READ_MAX   16384
+#define TURN_MAX   16   /* reads of one pipe in one go */
 #define GRACE_MS   5000 /* after a timeout */
 #define DRAIN_MS   2000 /* for pipes that strangers hold open */
 #define NET_TRY_MS 10
 #define NET_MAX_MS 5000
 
-enum state { STARTING, RUNNING, ENDING };
-
-struct pipe_in {
-	struct jobrun *j;
-	int fd; /* -1: at its end */
-	enum joblog_stream stream;
-	struct event ev;
-};
-
-struct jobrun {
-	const struct jobrun_options *o;
-	struct jobdef *spec;
-	enum state state;
-	bool ready;
-	bool pids_own; /* the job has a pid namespace */
-	struct loop *loop;
-	struct joblog *log;
-	struct jobsock *sock;
-	struct jobout *outside;
-	char *fs;
-	char *resolv;
-	pid_t builder, init, net; /* 0: not there (any more) */
-	struct seqpkt *channel;
-	struct pipe_in out[2];
-	int ready_fd; /* its reading end */
-	struct event ready_ev;
-	struct strbuf lacks;
-	struct timer timeout, grace, drain, net_try;
-	unsigned net_tries;
-	char *group; /* of its control group; NULL: none */
-	int group_fd;
-	struct jobend end;
-	const char *why; /* timeout, stopped: who ended it; NULL: itself */
-	char buf[READ_MAX];
-};
-
-static void unstarted(struct jobrun *j, const char *fmt, ...) SBX_PRINTF(2, 3);
-
-static void
-unstarted(struct jobrun *j, const char *fmt, ...)
+void
+jobrun_unstarted(struct jobrun *j, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -123,10 +74,8 @@ greet(struct jobsock_conn *c, void *arg)
 		jobsock_say(c, "ready");
 }
 
-static void add_lack(struct jobrun *j, const char *fmt, ...) SBX_PRINTF(2, 3);
-
-static void
-add_lack(struct jobrun *j, const char *fmt, ...)
+void
+jobrun_lack(struct jobrun *j, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -163,18 +112,25 @@ kill_cb(void *arg)
 	kill_all(arg);
 }
 
+/* TERM once; of several graces the one counts that is over first. */
 static void
 stop(struct jobrun *j, const char *why, uint64_t grace_ms)
 {
+	uint64_t at = loop_now_ms(j->loop) + grace_ms;
+	bool again = j->kill_at != 0;
+
 	if (j->state == ENDING)
 		return;
 	if (j->why == NULL)
 		j->why = why;
 	if (grace_ms == 0 || j->channel == NULL ||
-	    seqpkt_send(j->channel, STRV("term"), -1) != 0) {
+	    (!again && seqpkt_send(j->channel, STRV("term"), -1) != 0)) {
 		kill_all(j);
 		return;
 	}
+	if (again && at >= j->kill_at)
+		return;
+	j->kill_at = at;
 	timer_set(&j->grace, grace_ms);
 }
 
@@ -185,13 +141,17 @@ timeout_cb(void *arg)
 
 	joblog_say(j->log, "timed out after %llu s",
 		   (unsigned long long)j->spec->timeout_ms / 1000);
-	stop(j, "timeout", GRACE_MS);
+	stop(j, "timeout",
+	     j->spec->grace_ms != 0 ? j->spec->grace_ms : GRACE_MS);
 }
 
 static void
 finish_if_drained(struct jobrun *j)
 {
-	if (j->state == ENDING && j->out[0].fd == -1 && j->out[1].fd == -1)
+	for (int i = 0; i < JOBRUN_PIPES; i++)
+		if (j->out[i].fd != -1)
+			return;
+	if (j->state == ENDING)
 		loop_stop(j->loop);
 }
 
@@ -261,18 +221,20 @@ reap_cb(int sig, void *arg)
 
 /* --- output and readiness ---------------------------------------------- */
 
-static void
-pipe_cb(evutil_socket_t fd, short what, void *arg)
+void
+jobrun_pipe_cb(evutil_socket_t fd, short what, void *arg)
 {
-	struct pipe_in *p = arg;
+	struct jobrun_pipe *p = arg;
+	char buf[READ_MAX];
 	ssize_t n = 0;
 
 	(void)what;
 	for (int i = 0; i < TURN_MAX; i++) {
-		n = read((int)fd, p->j->buf, READ_MAX);
+		n = read((int)fd, buf, sizeof(buf));
 		if (n <= 0)
 			break;
-		joblog_add(p->j->log, p->stream, p->j->buf, (size_t)n);
+		if (p->log != NULL)
+			joblog_add(p->log, p->stream, buf, (size_t)n);
 	}
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
 		return;
@@ -281,8 +243,8 @@ pipe_cb(evutil_socket_t fd, short what, void *arg)
 	finish_if_drained(p->j);
 }
 
-static void
-ready_cb(evutil_socket_t fd, short what, void *arg)
+void
+jobrun_ready_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct jobrun *j = arg;
 	char c;
@@ -325,19 +287,20 @@ connect_net(struct jobrun *j, int log_fd)
 	if (j->spec->outbound == NULL || geteuid() != 0) {
 		/* Process 1 cannot be looked into: root alone gets at what is
 		 * to be connected. */
-		add_lack(j, "no outbound network%s",
-			 j->spec->outbound != NULL
-			     ? " (only a gateway that runs as root connects it)"
-			     : "");
+		jobrun_lack(
+		    j, "no outbound network%s",
+		    j->spec->outbound != NULL
+			? " (only a gateway that runs as root connects it)"
+			: "");
 		let_run(j);
 		return;
 	}
 	j->net = jobnet_start(j->spec->outbound, j->init, log_fd);
 	if (j->net == -1)
-		add_lack(j, "no outbound network (%s: %s)", j->spec->outbound,
-			 strerror(errno));
+		jobrun_lack(j, "no outbound network (%s: %s)",
+			    j->spec->outbound, strerror(errno));
 	/* An agent need not wait for it; a command may want it at once. */
-	if (j->spec->mode == JOBDEF_COMMAND)
+	if (j->spec->argv != NULL)
 		net_try_cb(j);
 	else
 		let_run(j);
@@ -369,6 +332,16 @@ exited(struct jobrun *j, struct strv rest)
 	j->end.reason = "exited";
 	j->end.code = strv_parse_u64(code, 255, false, &n) == 0 ? (int)n : -1;
 	j->end.signal = strv_parse_u64(rest, 255, false, &n) == 0 ? (int)n : 0;
+}
+
+/* The main process may be fine, and nobody could get at it any more. */
+static void
+agent_lost(struct jobrun *j, struct strv text)
+{
+	j->end.reason = "lost";
+	j->end.code = -1;
+	(void)snprintf(j->end.message, sizeof(j->end.message), "%.*s",
+		       STRV_ARG(text));
 }
 
 static void
@@ -411,8 +384,8 @@ listens(struct jobrun *j, struct strv number, int fd)
 		jobout_take_fd(j->outside, fd, v[at]);
 }
 
-static void
-channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
+void
+jobrun_channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 {
 	struct jobrun *j = arg;
 	struct strv verb;
@@ -428,7 +401,7 @@ channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 	}
 	fd_close(&fd);
 	if (strv_eq(verb, STRV("lack"))) {
-		add_lack(j, "%.*s", STRV_ARG(msg));
+		jobrun_lack(j, "%.*s", STRV_ARG(msg));
 	} else if (strv_eq(verb, STRV("init"))) {
 		has_init(j, msg);
 	} else if (strv_eq(verb, STRV("net"))) {
@@ -438,14 +411,16 @@ channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 	} else if (strv_eq(verb, STRV("started"))) {
 		running(j);
 	} else if (strv_eq(verb, STRV("failed"))) {
-		unstarted(j, "%.*s", STRV_ARG(msg));
+		jobrun_unstarted(j, "%.*s", STRV_ARG(msg));
 	} else if (strv_eq(verb, STRV("exit"))) {
 		exited(j, msg);
+	} else if (strv_eq(verb, STRV("lost"))) {
+		agent_lost(j, msg);
 	}
 }
 
-static void
-channel_closed_cb(struct seqpkt *sp, void *arg)
+void
+jobrun_channel_closed_cb(struct seqpkt *sp, void *arg)
 {
 	struct jobrun *j = arg;
 
@@ -484,131 +459,10 @@ term_cb(int sig, void *arg)
 	stop(arg, "stopped", GRACE_MS);
 }
 
-/* --- start ------------------------------------------------------------- */
+/* --- the whole --------------------------------------------------------- */
 
-struct parts {
-	struct jobinit ji;
-	int channel; /* our end */
-	int out[2];  /* our ends */
-	int ready;   /* our end */
-};
-
-static int
-bind_agent(struct jobrun *j, struct parts *p)
-{
-	const struct listen_options lo = {
-	    .mode = 0660, .uid = j->spec->worker_uid, .gid = (gid_t)-1};
-	char *path = xasprintf("%s/agent.sock", j->o->dir);
-	struct addr a;
-	int r;
-
-	if ((r = addr_unix(&a, path)) == 0)
-		r = listener_bind(&a, &lo, &p->ji.listen_fd);
-	free(path);
-	if (r != 0)
-		return r;
-	path = xasprintf("%s/control.sock", j->o->dir);
-	r = seqpkt_bind(path, 0660, j->spec->worker_uid, (gid_t)-1,
-			&p->ji.control_fd);
-	free(path);
-	return r;
-}
-
-static int
-make_parts(struct jobrun *j, struct parts *p)
-{
-	int fds[2], r;
-
-	if (j->spec->mode != JOBDEF_COMMAND) {
-		if ((r = bind_agent(j, p)) != 0) {
-			unstarted(j, "agent.sock: %s", err_text(r));
-			return r;
-		}
-		if (pipe2(fds, O_CLOEXEC) != 0)
-			goto fail;
-		p->ready = fds[0];
-		p->ji.ready_fd = fds[1];
-	}
-	for (int i = 0; i < 2; i++) {
-		if (pipe2(fds, O_CLOEXEC) != 0 || fd_set_nonblock(fds[0]) != 0)
-			goto fail;
-		p->out[i] = fds[0];
-		p->ji.out[i] = fds[1];
-	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
-		goto fail;
-	p->channel = fds[0];
-	p->ji.channel = fds[1];
-	p->ji.exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	if (p->ji.exe != -1 && fd_set_nonblock(p->channel) == 0)
-		return 0;
-fail:
-	unstarted(j, "%s", strerror(errno));
-	return E_SYS;
-}
-
-static void
-close_theirs(struct parts *p)
-{
-	fd_close(&p->ji.channel);
-	fd_close(&p->ji.userns);
-	fd_close(&p->ji.out[0]);
-	fd_close(&p->ji.out[1]);
-	fd_close(&p->ji.listen_fd);
-	fd_close(&p->ji.control_fd);
-	fd_close(&p->ji.ready_fd);
-	fd_close(&p->ji.exe);
-}
-
-static int
-make_user(struct jobrun *j, struct parts *p)
-{
-	if (geteuid() != 0)
-		return 0;
-	if (j->spec->uids == 0) {
-		add_lack(j, "runs as root: no ids were given to it");
-		return 0;
-	}
-	if (jobns_user(j->spec->uid, j->spec->uids, &p->ji.userns) != 0)
-		add_lack(j, "no user namespace (%s)", strerror(errno));
-	return 0;
-}
-
-static int
-fork_init(struct jobrun *j, struct parts *p)
-{
-	j->builder = jobns_fork(0);
-	if (j->builder == 0)
-		jobinit_run(&p->ji);
-	if (j->builder != -1)
-		return 0;
-	unstarted(j, "fork: %s", strerror(errno));
-	return E_SYS;
-}
-
-static void
-add_events(struct jobrun *j, const struct parts *p)
-{
-	static const struct seqpkt_cbs cbs = {channel_cb, channel_closed_cb};
-
-	j->channel = seqpkt_take_fd(j->loop, p->channel, &cbs, j);
-	for (int i = 0; i < 2; i++) {
-		j->out[i] = (struct pipe_in){
-		    .j = j, .fd = p->out[i], .stream = (enum joblog_stream)i};
-		(void)event_assign(&j->out[i].ev, loop_base(j->loop), p->out[i],
-				   EV_READ | EV_PERSIST, pipe_cb, &j->out[i]);
-		(void)event_add(&j->out[i].ev, NULL);
-	}
-	j->ready_fd = p->ready;
-	if (p->ready != -1) {
-		(void)event_assign(&j->ready_ev, loop_base(j->loop), p->ready,
-				   EV_READ, ready_cb, j);
-		(void)event_add(&j->ready_ev, NULL);
-	}
-}
-
-static void
-start_loop(struct jobrun *j)
+void
+jobrun_start_loop(struct jobrun *j)
 {
 	static const struct jobsock_cbs cbs = {greet, order_cb};
 
@@ -624,92 +478,6 @@ start_loop(struct jobrun *j)
 	j->sock =
 	    jobsock_new(j->loop, j->o->listen_fd, j->o->first_fd, &cbs, j);
 }
-
-/* The environment is in the main process now, and has no business here. */
-static void
-forget_secrets(struct jobdef *s)
-{
-	for (size_t i = 0; s->env[i] != NULL; i++)
-		mem_secure_zero(s->env[i], strlen(s->env[i]));
-}
-
-/* Its path is written down for whoever cleans up after us. */
-static void
-make_group(struct jobrun *j)
-{
-	const struct jobdef *s = j->spec;
-	const struct jobgroup_limits l = {s->memory, s->cpu_milli, s->pids};
-	struct strbuf lacks = {0};
-	int fd;
-
-	if (s->cgroup == NULL) {
-		if (s->memory != 0 || s->cpu_milli != 0)
-			add_lack(j, "no limit of memory and CPU");
-		return;
-	}
-	j->group = xasprintf("%s/sbx-%s", s->cgroup, s->id);
-	fd =
-	    openat(j->o->dirfd, "cgroup", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (fd != -1) {
-		(void)!fd_write_all(fd, j->group, strlen(j->group));
-		(void)close(fd);
-	}
-	if (jobgroup_make(s->cgroup, strrchr(j->group, '/') + 1, &l, &lacks,
-			  &j->group_fd) != 0)
-		add_lack(j, "no control group (%s)", strerror(errno));
-	else if (lacks.len > 0)
-		add_lack(j, "%s", lacks.s);
-	strbuf_clear(&lacks);
-}
-
-static int
-start(struct jobrun *j)
-{
-	const struct jobdef *s = j->spec;
-	struct jobroot dirs = {.fs = j->fs, .uid = s->uid};
-	struct parts p = {.channel = -1, .out = {-1, -1}, .ready = -1};
-	int r;
-
-	p.ji = (struct jobinit){.spec = s,
-				.fs = j->fs,
-				.resolv = j->resolv,
-				.channel = -1,
-				.arg = j->o->arg,
-				.lock = j->o->lock,
-				.userns = -1,
-				.out = {-1, -1},
-				.listen_fd = -1,
-				.control_fd = -1,
-				.ready_fd = -1,
-				.exe = -1};
-	make_group(j);
-	if (s->image != NULL && s->rootfs == NULL)
-		add_lack(j,
-			 "image %s is not configured: this machine's own "
-			 "system is used",
-			 s->image);
-	if (jobroot_dirs(&dirs) != 0) {
-		unstarted(j, "fs: %s", strerror(errno));
-		return E_SYS;
-	}
-	if ((r = make_parts(j, &p)) == 0 && (r = make_user(j, &p)) == 0)
-		r = fork_init(j, &p);
-	if (r == 0 && j->group_fd != -1 &&
-	    jobgroup_enter(j->group_fd, j->builder) != 0)
-		add_lack(j, "not in its control group (%s)", strerror(errno));
-	close_theirs(&p);
-	forget_secrets(j->spec);
-	start_loop(j);
-	if (r != 0)
-		return r;
-	add_events(j, &p);
-	if (s->timeout_ms != 0)
-		timer_set(&j->timeout, s->timeout_ms);
-	(void)!seqpkt_send(j->channel, STRV("go"), -1);
-	return 0;
-}
-
-/* --- end --------------------------------------------------------------- */
 
 static void
 conclude(struct jobrun *j)
@@ -733,7 +501,8 @@ conclude(struct jobrun *j)
 		(void)snprintf(e->message, sizeof(e->message),
 			       "killed by signal %d (%s)", e->signal,
 			       strsignal(e->signal));
-	if (*e->message != '\0' && strcmp(e->reason, "timeout") != 0)
+	if (j->log != NULL && *e->message != '\0' &&
+	    strcmp(e->reason, "timeout") != 0)
 		joblog_say(j->log, "%s", e->message);
 }
 
@@ -747,6 +516,7 @@ finish(struct jobrun *j)
 	if (j->group != NULL)
 		jobgroup_remove(j->group);
 	joblog_close(j->log);
+	joblog_close(j->agent_log);
 	if ((r = jobend_write(j->o->dirfd, &j->end)) != 0)
 		(void)fprintf(stderr, "exit.json: %s\n", err_text(r));
 	jobsock_free(j->sock);
@@ -758,7 +528,7 @@ clear(struct jobrun *j)
 {
 	if (j->channel != NULL)
 		seqpkt_close(j->channel);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < JOBRUN_PIPES; i++)
 		if (j->out[i].fd != -1) {
 			(void)event_del(&j->out[i].ev);
 			fd_close(&j->out[i].fd);
@@ -787,18 +557,20 @@ jobrun(const struct jobrun_options *o)
 
 	j->o = o;
 	j->spec = o->spec;
-	j->out[0].fd = j->out[1].fd = j->ready_fd = j->group_fd = -1;
+	j->ready_fd = j->group_fd = -1;
+	for (int i = 0; i < JOBRUN_PIPES; i++)
+		j->out[i].fd = -1;
 	j->fs = xasprintf("%s/fs", o->dir);
 	if (o->spec->outbound != NULL)
 		j->resolv = jobnet_resolv(o->spec->outbound);
-	if (joblog_open(o->dirfd, o->spec->log_max, &j->log) != 0 ||
-	    start(j) != 0) {
+	if (joblog_open(o->dirfd, "log", o->spec->log_max, &j->log) != 0 ||
+	    jobbuild(j) != 0) {
 		if (j->builder > 0)
 			(void)kill(j->builder, SIGKILL);
 		if (j->loop == NULL)
-			start_loop(j);
+			jobrun_start_loop(j);
 		if (j->end.reason == NULL)
-			unstarted(j, "log: %s", strerror(errno));
+			jobrun_unstarted(j, "log: %s", strerror(errno));
 	} else {
 		loop_run(j->loop);
 	}

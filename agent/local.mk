@@ -60,6 +60,7 @@ libagent_a_SOURCES = \
 	agent/hostcheck.h \
 	agent/interp.c \
 	agent/interp.h \
+	agent/jobbuild.c \
 	agent/jobcmd.c \
 	agent/jobcmd.h \
 	agent/jobend.c \
@@ -72,6 +73,8 @@ libagent_a_SOURCES = \
 	agent/jobkill.h \
 	agent/joblog.c \
 	agent/joblog.h \
+	agent/jobmain.c \
+	agent/jobmain.h \
 	agent/jobnet.c \
 	agent/jobnet.h \
 	agent/jobns.c \
@@ -82,6 +85,7 @@ libagent_a_SOURCES = \
 	agent/jobout.h \
 	agent/jobrun.c \
 	agent/jobrun.h \
+	agent/jobrun_int.h \
 	agent/jobsock.c \
 	agent/jobsock.h \
 	agent/jobdef.c \

@@ -257,6 +257,14 @@ struct page {
 	bool more;
 };
 
+/* What a list is asked for. */
+struct listing {
+	struct job_query q;
+	struct job_pairs labels;
+	struct job_words tags;
+	uint64_t limit;
+};
+
 static int
 parse_label(struct api_req *r, struct strv v, struct job_pairs *labels)
 {
@@ -285,8 +293,9 @@ bad_param(struct api_req *r, struct strv name, const char *what)
 
 static int
 parse_param(struct api_req *r, struct strv name, struct strv v,
-	    struct job_query *q, struct job_pairs *labels, uint64_t *limit)
+	    struct listing *li)
 {
+	struct job_query *q = &li->q;
 	enum job_stage stage;
 	enum job_state state;
 
@@ -302,10 +311,14 @@ parse_param(struct api_req *r, struct strv name, struct strv v,
 			return bad_param(r, name, "is not a state of jobs");
 		q->states |= 1U << state;
 	} else if (strv_eq(name, STRV("label"))) {
-		return parse_label(r, v, labels);
+		return parse_label(r, v, &li->labels);
+	} else if (strv_eq(name, STRV("tag"))) {
+		if (li->tags.n == JOBSPEC_TAGS_MAX)
+			return bad_param(r, name, "too many of them");
+		jobspec_push_word(&li->tags, v);
 	} else if (strv_eq(name, STRV("limit"))) {
-		if (strv_parse_u64(v, PAGE_MAX, false, limit) != 0 ||
-		    *limit == 0)
+		if (strv_parse_u64(v, PAGE_MAX, false, &li->limit) != 0 ||
+		    li->limit == 0)
 			return bad_param(r, name, "must be from 1 to 1000");
 	} else if (strv_eq(name, STRV("cursor"))) {
 		if (strv_parse_u64(v, INT64_MAX, true, &q->before) != 0 ||
@@ -358,9 +371,8 @@ next_link(const struct page *p)
 static void
 list_cb(struct api_req *r)
 {
-	struct job_pairs labels = {0};
-	struct job_query q = {.labels = &labels};
-	struct page p = {.r = r, .sep = "", .left = PAGE_DEFAULT};
+	struct listing li = {.limit = PAGE_DEFAULT};
+	struct page p = {.r = r, .sep = ""};
 	struct strv name, value;
 	size_t pos = 0;
 	char *ns = NULL, *link;
@@ -368,11 +380,14 @@ list_cb(struct api_req *r)
 	if (!may(r, false))
 		return;
 	while (api_query_next(r, &pos, &name, &value))
-		if (parse_param(r, name, value, &q, &labels, &p.left) != 0)
+		if (parse_param(r, name, value, &li) != 0)
 			goto out;
-	q.ns = ns = xstrndup(r->param[0].p, r->param[0].len);
+	li.q.labels = &li.labels;
+	li.q.tags = &li.tags;
+	p.left = li.limit;
+	li.q.ns = ns = xstrndup(r->param[0].p, r->param[0].len);
 	strbuf_addc(&p.out, '[');
-	if (jobs_list(service(r), &q, page_cb, &p) != 0) {
+	if (jobs_list(service(r), &li.q, page_cb, &p) != 0) {
 		api_error(r, 503, "store", "jobs cannot be read now");
 		goto out;
 	}
@@ -382,7 +397,8 @@ list_cb(struct api_req *r)
 	free(link);
 out:
 	strbuf_clear(&p.out);
-	jobspec_clear_pairs(&labels);
+	jobspec_clear_pairs(&li.labels);
+	jobspec_clear_words(&li.tags);
 	free(ns);
 }
 

@@ -159,6 +159,10 @@ jobjson_add(struct strbuf *b, const struct job *j, const struct gw_conf *conf,
 	add_durations(b, j);
 	strbuf_adds(b, ",\"labels\":");
 	jobspec_add_labels(&j->spec.labels, b);
+	if (j->spec.tags.n != 0) {
+		strbuf_adds(b, ",\"tags\":");
+		jobspec_add_words(&j->spec.tags, b);
+	}
 	strbuf_addc(b, ',');
 	jobspec_add_json(&j->spec, b);
 	strbuf_addc(b, '}');

@@ -274,6 +274,38 @@ make_note(const struct job_spec *s, bool cut, uint64_t timeout_ms)
 	return b.len != 0 ? strbuf_take(&b) : NULL;
 }
 
+/* What is asked for beside a flavor is at most what some flavor has. */
+static int
+check_resources(const struct gw_jobs *conf, const struct job_spec *s,
+		char **why)
+{
+	bool memory = s->memory == 0, cpu = s->cpu_milli == 0;
+
+	for (size_t i = 0; i < conf->nflavors; i++) {
+		const struct gw_flavor *f = &conf->flavors[i];
+
+		memory |= f->memory == 0 || s->memory <= f->memory;
+		cpu |= f->cpu_milli == 0 || s->cpu_milli <= f->cpu_milli;
+	}
+	if (memory && cpu)
+		return 0;
+	*why = xasprintf("%s: is more than any flavor has",
+			 memory ? "cpuMilli" : "memory");
+	return E_INVALID;
+}
+
+static int
+check_spec(struct job_spec *s, char **why)
+{
+	struct strbuf b = {0};
+	int r = jobspec_check(s, &b);
+
+	if (r != 0)
+		*why = strbuf_take(&b);
+	strbuf_clear(&b);
+	return r;
+}
+
 /* Puts the defaults in. */
 static int
 resolve(struct jobs *js, struct job_spec *s, const struct gw_flavor **flavor,
@@ -282,7 +314,11 @@ resolve(struct jobs *js, struct job_spec *s, const struct gw_flavor **flavor,
 	const struct gw_jobs *conf = &js->o.conf->jobs;
 	struct strbuf b = {0};
 	bool cut;
+	int r;
 
+	if ((r = check_spec(s, why)) != 0 ||
+	    (r = check_resources(conf, s, why)) != 0)
+		return r;
 	if (s->flavor == NULL)
 		s->flavor = xstrdup(conf->flavors[0].name);
 	*flavor = jobconf_flavor(conf, strv_of(s->flavor));
@@ -376,6 +412,12 @@ out:
 }
 
 /* --- changing ---------------------------------------------------------- */
+uint64_t
+jobs_grace(const struct jobs *js, const struct job_spec *s)
+{
+	return s->has_grace ? s->grace_ms : js->o.conf->jobs.grace_ms;
+}
+
 int
 jobs_stop(struct jobs *js, struct strv ns, struct strv id, struct strv by,
 	  uint64_t grace_ms)
@@ -386,9 +428,9 @@ jobs_stop(struct jobs *js, struct strv ns, struct strv id, struct strv by,
 
 	if ((r = jobs_get(js, ns, id, &j)) != 0)
 		return r;
-	job_clear(&j);
 	if (grace_ms == JOBS_GRACE)
-		grace_ms = js->o.conf->jobs.grace_ms;
+		grace_ms = jobs_grace(js, &j.spec);
+	job_clear(&j);
 	if ((l = hash_get(js->live, id)) != NULL)
 		jobs_run_stop(l, by, grace_ms);
 	return 0;

@@ -77,7 +77,7 @@ int jobs_get(struct jobs *js, struct strv ns, struct strv id,
 int jobs_list(struct jobs *js, const struct job_query *q,
 	      bool (*fn)(const struct job *j, void *arg),
 	      void *arg) SBX_MUST_CHECK;
-#define JOBS_GRACE UINT64_MAX /* the configured one */
+#define JOBS_GRACE UINT64_MAX /* the job's own, or the configured one */
 /* Wants it ended; by: who. As often as one likes; 0 also when it has ended.
  * E_NOTFOUND, E_SYS. */
 int jobs_stop(struct jobs *js, struct strv ns, struct strv id, struct strv by,

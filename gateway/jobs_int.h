@@ -39,6 +39,9 @@ struct jobs {
 	struct timer retry, prune;
 };
 
+/* jobs.c: what stops that do not say it have. */
+uint64_t jobs_grace(const struct jobs *js, const struct job_spec *s);
+
 /* jobs_run.c */
 struct live *jobs_live_add(struct jobs *js, struct job *j); /* moved from */
 void jobs_live_free(struct live *l);

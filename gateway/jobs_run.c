@@ -84,6 +84,8 @@ started_cb(struct launch *launch, const char *message, void *arg)
 	add_note(l, message);
 	if (!l->job.spec.sandbox)
 		(void)jobs_step(l, JOB_EV_READY, job_now_ms(), NULL, l->note);
+	else if (l->job.started_ms == 0 && jobspec_main(&l->job.spec))
+		l->job.started_ms = job_now_ms(); /* stored with the next */
 }
 
 static void
@@ -127,6 +129,7 @@ end_text(const struct live *l, enum job_event ev, const struct launch_end *end)
 	switch (ev) {
 	case JOB_EV_EXIT:
 		if (end->code == 0 && l->job.spec.sandbox &&
+		    !jobspec_main(&l->job.spec) &&
 		    jobspec_pair(&l->job.spec.env, "SBX_IDLE_TIMEOUT") != NULL)
 			strbuf_adds(&b, "ended after its idle time");
 		else
@@ -179,10 +182,13 @@ ended_cb(struct launch *launch, const struct launch_end *end, void *arg)
 static const struct launch_cbs callbacks = {started_cb, ready_cb, ended_cb};
 
 /* --- starting ---------------------------------------------------------- */
-/* The agent's own settings that a job may choose. */
+/* The agent's own settings that a job may choose. Beside a main process it is
+ * not for the agent to end the job. */
 static bool
-agent_may_have(const char *name)
+agent_may_have(const struct job_spec *s, const char *name)
 {
+	if (jobspec_main(s) && strcmp(name, "SBX_IDLE_TIMEOUT") == 0)
+		return false;
 	return strncmp(name, "SBX_", 4) != 0 ||
 	       strcmp(name, "SBX_TOKEN") == 0 ||
 	       strcmp(name, "SBX_IDLE_TIMEOUT") == 0 ||
@@ -190,18 +196,31 @@ agent_may_have(const char *name)
 }
 
 static struct launch_var *
-variables(const struct job_pairs *p, bool agent, size_t *n)
+variables(const struct job_spec *s, const struct job_pairs *p, size_t *n)
 {
 	struct launch_var *v = xcalloc(p->n + 1, sizeof(*v));
 
 	*n = 0;
 	for (size_t i = 0; i < p->n; i++) {
 		if (p->v[i].value == NULL ||
-		    (agent && !agent_may_have(p->v[i].key)))
+		    (s->sandbox && !agent_may_have(s, p->v[i].key)))
 			continue;
 		v[*n].name = p->v[i].key;
 		v[(*n)++].value = p->v[i].value;
 	}
+	return v;
+}
+
+static struct launch_file *
+files(const struct job_spec *s)
+{
+	struct launch_file *v = xcalloc(s->nfiles + 1, sizeof(*v));
+
+	for (size_t i = 0; i < s->nfiles; i++)
+		v[i] = (struct launch_file){
+		    .path = s->files[i].path,
+		    .content = {s->files[i].data, s->files[i].len},
+		    .mode = s->files[i].mode};
 	return v;
 }
 
@@ -234,30 +253,36 @@ launch_it(struct live *l, const struct gw_flavor *flavor, uint64_t timeout_ms,
 	  char **why)
 {
 	const struct job_spec *s = &l->job.spec;
-	bool agent = s->sandbox;
-	struct launch_spec ls = {.id = l->job.id,
-				 .mode = mode_of(s),
-				 .image =
-				     s->image != NULL ? s->image : s->space,
-				 .flavor = s->flavor,
-				 .timeout_ms = timeout_ms,
-				 .memory = flavor->memory,
-				 .cpu_milli = flavor->cpu_milli,
-				 .pids = flavor->pids,
-				 .log_max = l->js->o.conf->jobs.log_max};
-	struct launch_var *env = variables(&s->env, agent, &ls.nenv);
-	struct launch_var *secrets =
-	    variables(&s->secrets, agent, &ls.nsecrets);
+	struct launch_spec ls = {
+	    .id = l->job.id,
+	    .mode = mode_of(s),
+	    .image = s->image != NULL ? s->image : s->space,
+	    .flavor = s->flavor,
+	    .timeout_ms = timeout_ms,
+	    .memory = s->memory != 0 ? s->memory : flavor->memory,
+	    .cpu_milli = s->cpu_milli != 0 ? s->cpu_milli : flavor->cpu_milli,
+	    .pids = flavor->pids,
+	    .log_max = l->js->o.conf->jobs.log_max};
+	struct launch_var *env = variables(s, &s->env, &ls.nenv);
+	struct launch_var *secrets = variables(s, &s->secrets, &ls.nsecrets);
+	struct launch_file *fv = files(s);
 	const char **argv = words(s);
 	int r;
 
 	ls.argv = argv;
-	ls.nargv = agent ? 0 : s->command.n + s->arguments.n;
+	if (!s->sandbox || jobspec_main(s))
+		ls.nargv = s->command.n + s->arguments.n;
+	ls.cwd = s->working_dir;
+	ls.files = fv;
+	ls.nfiles = s->nfiles;
+	if (s->has_grace) /* 0 is the launcher's default */
+		ls.grace_ms = s->grace_ms != 0 ? s->grace_ms : 1;
 	ls.env = env;
 	ls.secrets = secrets;
 	r = launch_start(l->js->o.launcher, &ls, &callbacks, l, &l->launch,
 			 why);
 	free(argv);
+	free(fv);
 	free(env);
 	free(secrets);
 	return r;
@@ -360,7 +385,7 @@ jobs_adopt(struct jobs *js)
 		launch_adopt(js->o.launcher, l->job.id, &callbacks, l,
 			     &l->launch);
 		if (l->job.state == JOB_TERMINATING)
-			launch_stop(l->launch, js->o.conf->jobs.grace_ms);
+			launch_stop(l->launch, jobs_grace(js, &l->job.spec));
 	}
 	free(f.v);
 	if (f.n != 0)

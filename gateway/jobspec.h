@@ -25,7 +25,13 @@ struct json;
 #define JOBSPEC_LABEL_BYTES 256 /* key, value: each */
 #define JOBSPEC_PORTS_MAX   16
 #define JOBSPEC_VOLUMES_MAX 32
-#define JOBSPEC_TEXT_BYTES  512 /* other texts */
+#define JOBSPEC_TAGS_MAX    64
+#define JOBSPEC_TAG_BYTES   256
+#define JOBSPEC_FILES_MAX   64
+#define JOBSPEC_FILES_BYTES (1U << 20) /* of all of them together */
+#define JOBSPEC_PATH_BYTES  4095
+#define JOBSPEC_GRACE_MAX   3600000ULL /* ms */
+#define JOBSPEC_TEXT_BYTES  512        /* other texts */
 #define JOBSPEC_TIMEOUT_MAX (366ULL * 86400)
 
 struct job_words {
@@ -47,22 +53,46 @@ struct job_volume {
 	bool read_only;
 };
 
+/* To be there before the job starts. */
+struct job_file {
+	char *path; /* absolute */
+	char *data; /* NULL: not kept, as with the values of secrets */
+	size_t len;
+	unsigned mode; /* 0 to 07777 */
+};
+
 struct job_spec {
 	char *image, *space; /* at most one of them */
 	struct job_words command, arguments;
+	char *working_dir; /* of the command, absolute; NULL: its home */
+	struct job_words tags;
+	struct job_file *files;
+	size_t nfiles;
 	struct job_pairs env, secrets, labels;
 	char *flavor;
-	uint64_t timeout_s; /* 0: not said */
+	uint64_t memory, cpu_milli; /* 0: those of the flavor */
+	uint64_t timeout_s;         /* 0: not said */
+	bool has_grace;
+	uint64_t grace_ms; /* from TERM to KILL, if has_grace */
 	uint16_t ports[JOBSPEC_PORTS_MAX];
 	size_t nports;
 	struct job_volume *volumes;
 	size_t nvolumes;
 	char *request_id; /* NULL: none */
-	bool sandbox;     /* its process is our agent, command is not used */
+	/* Our agent is in it: as its main process, or, when there is a command,
+	 * beside that. hub: asked for by the label hf-sandbox, as by clients
+	 * whose command would fetch an agent; it is not used. */
+	bool sandbox, hub;
 };
 
+/* A sandbox whose main process is its command? */
+bool jobspec_main(const struct job_spec *s);
+/* What single fields do not say, for who fills the struct by hand
+ * (jobs_create() calls it): E_INVALID as below. May set sandbox and hub. */
+int jobspec_check(struct job_spec *s, struct strbuf *why) SBX_MUST_CHECK;
+
 void jobspec_clear(struct job_spec *s); /* wipes the secrets */
-/* Values of secrets are wiped and freed, names stay. */
+/* Values of secrets and contents of files are wiped and freed, names stay. */
 void jobspec_forget(struct job_spec *s);
 
 /* Reads v. E_INVALID: *why says which field and what about it (never a value).
@@ -70,7 +100,8 @@ void jobspec_forget(struct job_spec *s);
  * ", ". stored: v is what jobspec_add_json() wrote. */
 int jobspec_parse(const struct json *v, bool stored, struct job_spec *out,
 		  struct strbuf *ignored, struct strbuf *why) SBX_MUST_CHECK;
-/* The members of a Job object, without braces: "dockerImage":…,"command":… */
+/* The members of a Job object, without braces: "dockerImage":…,"command":…; no
+ * labels, no tags. */
 void jobspec_add_json(const struct job_spec *s, struct strbuf *b);
 
 /* {"key": "value", …} alone. *out is jobspec_clear_pairs()'s; E_INVALID as
@@ -82,6 +113,13 @@ void jobspec_add_labels(const struct job_pairs *p, struct strbuf *b);
 void jobspec_clear_pairs(struct job_pairs *p);
 /* The value of key, borrowed; NULL: there is none. */
 const char *jobspec_pair(const struct job_pairs *p, const char *key);
+/* Adds one; they copy what they are given. */
+void jobspec_push_word(struct job_words *w, struct strv word);
+void jobspec_push_file(struct job_spec *s, struct strv path, struct strv data,
+		       unsigned mode);
+/* The array, with its brackets. */
+void jobspec_add_words(const struct job_words *w, struct strbuf *b);
+void jobspec_clear_words(struct job_words *w);
 /* Adds a pair; both views are copied, whether key is there already is not
  * looked at. */
 void jobspec_push(struct job_pairs *p, struct strv key, struct strv value);

@@ -40,6 +40,9 @@ static const char *const texts[ST_COUNT] = {
 		     " VALUES (?1, ?2, ?3, ?4, ?5)",
     [ST_LABELS_GET] = "SELECT key, value FROM label WHERE job = ?1"
 		      " ORDER BY pos",
+    [ST_TAG_ADD] = "INSERT INTO tag (job, ns, pos, tag)"
+		   " VALUES (?1, ?2, ?3, ?4)",
+    [ST_TAGS_GET] = "SELECT tag FROM tag WHERE job = ?1 ORDER BY pos",
     [ST_GET] = "SELECT " JOBSTORE_COLUMNS " FROM job WHERE id = ?1",
     [ST_BY_REQUEST] = "SELECT " JOBSTORE_COLUMNS " FROM job"
 		      " WHERE ns = ?1 AND request_id = ?2",
@@ -112,7 +115,14 @@ static const char *const migrations[] = {
     " at_ms INTEGER NOT NULL,"
     " exit_code INTEGER);"
     "CREATE INDEX step_job ON step (job);"
-    "CREATE INDEX step_ns ON step (ns, seq);"};
+    "CREATE INDEX step_ns ON step (ns, seq);",
+    "CREATE TABLE tag ("
+    " job INTEGER NOT NULL REFERENCES job (seq) ON DELETE CASCADE,"
+    " ns TEXT NOT NULL,"
+    " pos INTEGER NOT NULL,"
+    " tag TEXT NOT NULL,"
+    " PRIMARY KEY (job, pos)) WITHOUT ROWID;"
+    "CREATE INDEX tag_find ON tag (ns, tag, job);"};
 #define SCHEMA ((int)ARRAY_LEN(migrations))
 
 /* --- statements -------------------------------------------------------- */
@@ -437,6 +447,24 @@ add_labels(struct jobstore *s, const struct job *j)
 }
 
 static int
+add_tags(struct jobstore *s, const struct job *j)
+{
+	const struct job_words *t = &j->spec.tags;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < t->n; i++) {
+		sqlite3_stmt *st = jobstore_use(s, ST_TAG_ADD);
+
+		jobstore_bind_int(st, 1, (int64_t)j->seq);
+		jobstore_bind_text(st, 2, j->ns);
+		jobstore_bind_int(st, 3, (int64_t)i);
+		jobstore_bind_text(st, 4, t->v[i]);
+		r = jobstore_run(s, st, "tag");
+	}
+	return r;
+}
+
+static int
 add_step(struct jobstore *s, const struct job *j, uint64_t *step)
 {
 	sqlite3_stmt *st = jobstore_use(s, ST_STEP);
@@ -490,7 +518,7 @@ jobstore_insert(struct jobstore *s, struct job *j, uint64_t *step)
 	if ((r = jobstore_commit(s)) != 0 || (r = jobstore_begin(s)) != 0)
 		return r;
 	if ((r = insert_row(s, j)) != 0 || (r = add_labels(s, j)) != 0 ||
-	    (r = add_step(s, j, step)) != 0) {
+	    (r = add_tags(s, j)) != 0 || (r = add_step(s, j, step)) != 0) {
 		s->in_tx = false;
 		(void)jobstore_run(s, jobstore_use(s, ST_ROLLBACK), "rollback");
 		return r;

@@ -61,6 +61,7 @@ struct job_query {
 	unsigned stages;                /* bits, 1 << enum job_stage; 0: any */
 	unsigned states;                /* bits, 1 << enum job_state; 0: any */
 	const struct job_pairs *labels; /* all of them; NULL: none */
+	const struct job_words *tags;   /* all of them; NULL: none */
 	uint64_t before; /* only with a smaller seq; 0: from the newest */
 };
 /* Newest first, until fn says false. *j is the store's. */

@@ -24,6 +24,8 @@ enum jobstore_stmt {
 	ST_LABELS_DEL,
 	ST_LABEL_ADD,
 	ST_LABELS_GET,
+	ST_TAG_ADD,
+	ST_TAGS_GET,
 	ST_GET,
 	ST_BY_REQUEST,
 	ST_LIVE,

@@ -52,6 +52,20 @@ read_labels(struct jobstore *s, struct job *j)
 	while (sqlite3_step(st) == SQLITE_ROW)
 		jobspec_push(&j->spec.labels, column(st, 0), column(st, 1));
 	(void)sqlite3_reset(st);
+	/* Records of versions that had no other kind do not say it. */
+	if (jobspec_pair(&j->spec.labels, "hf-sandbox") != NULL)
+		j->spec.hub = j->spec.sandbox;
+}
+
+static void
+read_tags(struct jobstore *s, struct job *j)
+{
+	sqlite3_stmt *st = jobstore_use(s, ST_TAGS_GET);
+
+	jobstore_bind_int(st, 1, (int64_t)j->seq);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		jobspec_push_word(&j->spec.tags, column(st, 0));
+	(void)sqlite3_reset(st);
 }
 
 /* A row of JOBSTORE_COLUMNS. E_SYS: it is not one of ours. */
@@ -81,6 +95,7 @@ read_job(struct jobstore *s, sqlite3_stmt *row, struct job *out)
 	j.finished_ms = sqlite3_column_int64(row, 10);
 	j.changed_ms = sqlite3_column_int64(row, 11);
 	read_labels(s, &j);
+	read_tags(s, &j);
 	*out = j;
 	return 0;
 }
@@ -176,13 +191,15 @@ add_bits(struct strbuf *b, const char *name, unsigned bits)
 	strbuf_addc(b, ')');
 }
 
-/* The index to walk: those that live are few, those with a label mostly too.
+/* The index to walk: those that live are few, those with a label or a tag
+ * mostly too.
  * Only numbers and constants are put into the text. */
 static void
 list_sql(const struct job_query *q, struct strbuf *b)
 {
 	const unsigned live = (1U << STAGE_SCHEDULING) | (1U << STAGE_RUNNING);
-	size_t nlabels = q->labels != NULL ? q->labels->n : 0, i = 0;
+	size_t nlabels = q->labels != NULL ? q->labels->n : 0,
+	       ntags = q->tags != NULL ? q->tags->n : 0, i = 0, t = 0;
 	bool only_live = q->stages != 0 && (q->stages & ~live) == 0;
 
 	strbuf_adds(b, "SELECT " JOBSTORE_COLUMNS " FROM job");
@@ -196,6 +213,11 @@ list_sql(const struct job_query *q, struct strbuf *b)
 			       " key = ?3 AND value = ?4 AND job < ?2"
 			       " ORDER BY job DESC)");
 		i = 1;
+	} else if (ntags != 0) {
+		strbuf_adds(b, " WHERE ns = ?1 AND seq IN (SELECT job FROM"
+			       " tag INDEXED BY tag_find WHERE ns = ?1 AND"
+			       " tag = ?3 AND job < ?2 ORDER BY job DESC)");
+		t = 1;
 	} else {
 		strbuf_adds(b, " INDEXED BY job_ns WHERE ns = ?1 AND seq < ?2");
 	}
@@ -206,6 +228,11 @@ list_sql(const struct job_query *q, struct strbuf *b)
 			    " AND EXISTS (SELECT 1 FROM label WHERE label.job"
 			    " = job.seq AND key = ?%zu AND value = ?%zu)",
 			    3 + 2 * i, 4 + 2 * i);
+	for (; t < ntags; t++)
+		strbuf_addf(b,
+			    " AND EXISTS (SELECT 1 FROM tag WHERE tag.job"
+			    " = job.seq AND tag = ?%zu)",
+			    3 + 2 * nlabels + t);
 	strbuf_adds(b, " ORDER BY seq DESC");
 }
 
@@ -215,6 +242,7 @@ jobstore_list(struct jobstore *s, const struct job_query *q,
 {
 	struct strbuf sql = {0};
 	sqlite3_stmt *st = NULL;
+	size_t at;
 	int r = 0;
 
 	list_sql(q, &sql);
@@ -231,6 +259,9 @@ jobstore_list(struct jobstore *s, const struct job_query *q,
 		jobstore_bind_text(st, (int)(3 + 2 * i), q->labels->v[i].key);
 		jobstore_bind_text(st, (int)(4 + 2 * i), q->labels->v[i].value);
 	}
+	at = q->labels != NULL ? 3 + 2 * q->labels->n : 3;
+	for (size_t i = 0; q->tags != NULL && i < q->tags->n; i++)
+		jobstore_bind_text(st, (int)(at + i), q->tags->v[i]);
 	r = each_job(s, st, fn, arg);
 	(void)sqlite3_finalize(st);
 	return r;

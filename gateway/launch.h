@@ -38,14 +38,25 @@ struct launcher;
 struct loop;
 
 enum launch_mode {
-	LAUNCH_COMMAND,   /* runs argv */
-	LAUNCH_DEDICATED, /* runs our agent, one sandbox; argv is not used */
-	LAUNCH_HOST       /* runs our agent in host mode; argv is not used */
+	LAUNCH_COMMAND, /* runs argv */
+	/* Runs our agent, one sandbox. With argv (the local launcher alone can)
+	 * that is the main process, as with LAUNCH_COMMAND, and the agent runs
+	 * beside it: its output is not in `log` but in `agent.log`, its end
+	 * alone is LAUNCH_LOST. */
+	LAUNCH_DEDICATED,
+	LAUNCH_HOST /* runs our agent in host mode; argv is not used */
 };
 
 struct launch_var {
 	const char *name;
 	const char *value;
+};
+
+/* A file that is there before anything of the job runs. */
+struct launch_file {
+	const char *path; /* absolute; directories are made */
+	struct strv content;
+	unsigned mode;
 };
 
 /* What a job is. Everything is borrowed for the call of launch_start(). */
@@ -54,6 +65,9 @@ struct launch_spec {
 	enum launch_mode mode;
 	const char *const *argv;
 	size_t nargv;
+	const char *cwd; /* of argv, absolute; NULL: its home */
+	const struct launch_file *files;
+	size_t nfiles;
 	/* Later ones win over earlier ones with the same name, secrets over
 	 * env. SBX_LISTEN, SBX_PORT, SBX_CONTROL, SBX_CONTROL_UID,
 	 * SBX_SOCKET_MODE, SBX_HOMES and SBX_UIDS are ours: dropped when they
@@ -67,6 +81,7 @@ struct launch_spec {
 	const char *image;   /* NULL: none was asked for */
 	const char *flavor;  /* as text, for templates; NULL: none */
 	uint64_t timeout_ms; /* from now; 0: none */
+	uint64_t grace_ms;   /* from TERM to KILL after that; 0: 5 s */
 	uint64_t memory;     /* bytes; 0: no bound, as with the following */
 	uint64_t cpu_milli;  /* thousandths of a core */
 	uint64_t pids;
@@ -101,7 +116,7 @@ struct launch_cbs {
 	void (*started)(struct launch *j, const char *message, void *arg);
 	/* Its agent answers: http is "unix:/path" or "tcp:ip:port", control a
 	 * path or NULL (then ports are reached through the agent alone). Not
-	 * for LAUNCH_COMMAND. */
+	 * for LAUNCH_COMMAND. A main process may have ended before. */
 	void (*ready)(struct launch *j, const char *http, const char *control,
 		      void *arg);
 	void (*ended)(struct launch *j, const struct launch_end *end,
@@ -141,7 +156,9 @@ typedef bool (*launch_known_cb)(const char *id, void *arg);
 void launch_sweep(struct launcher *l, launch_known_cb known, void *arg);
 
 /* TERM to the main process, KILL to everything after grace_ms; 0: KILL at
- * once. Again with less grace is fine; after the end nothing happens. */
+ * once. As often as one likes: of several graces the one counts that is over
+ * first. A start that is under way is cancelled for good. After the end nothing
+ * happens. */
 void launch_stop(struct launch *j, uint64_t grace_ms);
 /* Forgets a job: no more callbacks, *j is gone. A job that still runs goes on
  * (and can be adopted). NULL is fine. */

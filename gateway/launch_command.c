@@ -502,8 +502,16 @@ cmd_start(struct launcher *base, const struct launch_spec *spec,
 		*why = xasprintf("[launcher %s] is gone", l->name);
 		return E_NOTFOUND;
 	}
-	j = job_new(l, spec->id);
 	*why = NULL;
+	if (spec->nfiles != 0 || spec->cwd != NULL ||
+	    (spec->mode != LAUNCH_COMMAND && spec->nargv != 0)) {
+		*why = xasprintf(
+		    "[launcher %s]: files, a working directory, or a command "
+		    "beside the agent are for the local launcher",
+		    l->name);
+		return E_INVALID;
+	}
+	j = job_new(l, spec->id);
 	if (mkdir(j->dir, 0711) != 0) {
 		r = errno == EEXIST ? E_EXISTS : E_SYS;
 		*why = xasprintf("%s: %s", j->dir, strerror(errno));

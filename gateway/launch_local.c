@@ -606,9 +606,9 @@ local_drop(struct launch *base)
 static void
 local_remove(struct launcher *base, const char *id)
 {
-	static const char *const names[] = {"log",     "log.1", "exit.json",
-					    "slot",    "pid",   "spec.json",
-					    "job.sock"};
+	static const char *const names[] = {
+	    "log",  "log.1", "exit.json", "agent.log", "agent.log.1",
+	    "slot", "pid",   "spec.json", "job.sock"};
 	char *dir = launch_dir(base, id), *path;
 
 	if (dir == NULL)

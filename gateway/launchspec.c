@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/json.h"
@@ -143,6 +144,20 @@ add_outside(struct strbuf *b, const struct outside *o)
 	strbuf_addc(b, ']');
 }
 
+static void
+add_files(struct strbuf *b, const struct launch_spec *s)
+{
+	for (size_t i = 0; i < s->nfiles; i++) {
+		strbuf_adds(b, i == 0 ? ",\"files\":[{" : ",{");
+		strbuf_addf(b, "\"mode\":%u", s->files[i].mode);
+		add_text(b, "path", s->files[i].path);
+		strbuf_adds(b, ",\"content\":\"");
+		base64_encode(s->files[i].content, b);
+		strbuf_adds(b, "\"}");
+	}
+	strbuf_adds(b, s->nfiles != 0 ? "]" : "");
+}
+
 void
 launchspec_add(struct strbuf *b, const struct launch_spec *s,
 	       const struct launchspec_place *p)
@@ -150,8 +165,10 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 	size_t nexpose = 0;
 
 	strbuf_addf(b, "{\"id\":\"%s\",\"mode\":\"%s\"", s->id, modes[s->mode]);
-	if (s->mode == LAUNCH_COMMAND)
+	if (s->mode != LAUNCH_HOST && s->nargv != 0)
 		add_list(b, "argv", s->argv, s->nargv);
+	add_text(b, "cwd", s->cwd);
+	add_files(b, s);
 	add_vars(b, s, p->conf);
 	add_text(b, "image", s->image);
 	add_text(b, "cgroup", p->conf->cgroup);
@@ -167,6 +184,7 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 		add_outside(b, &p->conf->outside);
 	}
 	add_u64(b, "timeout_ms", s->timeout_ms);
+	add_u64(b, "grace_ms", s->grace_ms);
 	add_u64(b, "memory", s->memory);
 	add_u64(b, "cpu_milli", s->cpu_milli);
 	add_u64(b, "pids", s->pids);

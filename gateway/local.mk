@@ -90,6 +90,8 @@ libgateway_a_SOURCES = \
 	gateway/jobs_tell.c \
 	gateway/jobspec.c \
 	gateway/jobspec.h \
+	gateway/jobspec_check.c \
+	gateway/jobspec_read.c \
 	gateway/jobstore.c \
 	gateway/jobstore.h \
 	gateway/jobstore_int.h \

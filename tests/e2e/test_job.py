@@ -258,6 +258,104 @@ def test_agents(tmp):
         assert h.end()["code"] == 0
 
 
+# --- a command beside its agent --------------------------------------------
+
+TRAP = sh('trap "exit 0" TERM INT; echo up; sleep infinity & wait')
+
+
+def beside(tmp, argv, **spec):
+    return Job(tmp, argv=argv, mode="dedicated",
+               env={"SBX_TOKEN": "t", "A": "b", **spec.pop("env", {})}, **spec)
+
+
+@needs_root
+def test_command_beside_its_agent(tmp):
+    """Both see the same; only what the command says is in the log; TERM ends
+    it at once."""
+    script = ('echo "$A $SBX_TOKEN $SBX_LISTEN" "$(pwd)"; ls -l /a/b/c /run/x; '
+              'cat /a/b/c; echo mine > /tmp/m; ls /proc/self/fd; ' + TRAP[2])
+    with beside(tmp, sh(script), cwd="/etc", files=[
+            {"path": "/a/b/c", "content": "aGVsbG8K", "mode": 0o640},
+            {"path": "/run/x", "content": "", "mode": 0o4755}]) as j:
+        j.ready()
+        j.says("up")
+        said = j.log().splitlines()
+        assert said[0] == "b   /etc"
+        assert said[1].startswith("-rw-r-----") and "root root 6 " in said[1]
+        assert said[2].startswith("-rwsr-xr-x") and said[3] == "hello"
+        assert said[4:-1] == ["0", "1", "2", "3"]  # 3: the directory's own
+        assert j.exec("cat /tmp/m; echo $A; pwd; env | grep SBX_TOKEN; "
+                      "ls -A /root") == "mine\nb\n/root\n"
+        # process 1, the agent, the command
+        assert "sbx-agent" in j.exec("cat /proc/*/cmdline | tr '\\0' ' '")
+        assert len(j.log().splitlines()) == len(said)
+        assert (j.dir / "agent.log").exists()
+        with j.order() as s:
+            s.send(b"stop 60000")
+            while s.recv(4096):
+                pass
+        end = j.end()
+        assert (end["reason"], end["code"]) == ("stopped", 0)
+        assert processes_of(j.uid) == []
+    j.wait()
+    assert not (j.dir / "fs").exists()
+
+
+def test_codes_beside_an_agent(tmp):
+    for script, code, number in (("exit 0", 0, None), ("exit 1", 1, None),
+                                 ("exit 137", 137, None),
+                                 ("kill -9 $$", None, 9)):
+        with beside(tmp, sh(script)) as j:
+            end = j.wait()
+            assert (end["reason"], end["code"], end["signal"]) == \
+                ("exited", code, number)
+
+
+@pytest.mark.parametrize("argv, cwd, text", [
+    (["/no/such"], None, "/no/such: No such file"),
+    (["no-such-program"], None, "no-such-program: No such file"),
+    (["/etc/passwd"], None, "/etc/passwd: Permission denied"),
+    (["true"], "/no/such", "/no/such: No such file"),
+    (["true"], "/etc/passwd", "/etc/passwd: Not a directory")])
+def test_command_that_cannot_start(tmp, argv, cwd, text):
+    with beside(tmp, argv, cwd=cwd) as j:
+        end = j.wait()
+        assert (end["reason"], end["code"]) == ("unstarted", None)
+        assert text in end["message"]
+        assert text in j.log("system")
+
+
+@needs_root
+def test_file_that_cannot_be_written(tmp):
+    with beside(tmp, ["true"], files=[
+            {"path": "/usr/x", "content": "", "mode": 420}]) as j:
+        assert j.wait()["message"] == "/usr/x: Read-only file system"
+    for files in ([{"path": "x", "content": "", "mode": 0}],
+                  [{"path": "/x", "content": "!", "mode": 0}],
+                  [{"path": "/x", "content": "", "mode": 4096}],
+                  [{"path": "/x", "content": "QUFB" * 350000, "mode": 0}]):
+        with beside(tmp, ["true"], files=files) as j:
+            assert j.wait()["message"] == "spec.json: files: not acceptable"
+
+
+@needs_root
+def test_agent_dies_beside_a_command(tmp):
+    with beside(tmp, sh("echo up; sleep 1000")) as j:
+        j.ready()
+        j.says("up")
+        # one of its children says which of the processes is the agent
+        pid = j.exec("echo $PPID").strip()
+        c = Connection(j.socket)
+        c.request("POST", "/v1/exec", json.dumps({"cmd": f"kill -9 {pid}"}),
+                  {"X-Sandbox-Token": "t"})
+        end = j.wait()
+        c.close()
+        assert (end["reason"], end["code"]) == ("lost", None)
+        assert end["message"] == \
+            "its agent was killed by signal 9 (Killed)"
+        assert processes_of(j.uid) == []
+
+
 # --- how it ends -----------------------------------------------------------
 
 def test_exit_code_and_signal(tmp):
@@ -325,6 +423,20 @@ def test_stop_with_grace(tmp):
         end = j.end()
         assert (end["reason"], end["code"]) == ("stopped", 7)
         assert "bye" in j.log()
+
+
+def test_the_shorter_grace_counts(tmp):
+    """However often it is stopped, TERM comes once."""
+    with Job(tmp, argv=sh("trap 'echo term' TERM; echo up; "
+                          "while :; do sleep 0.01; done")) as j:
+        j.says("up")
+        with j.order() as s:
+            for ms in (3600000, 300, 3000000, 300, 3500000):
+                s.send(b"stop %d" % ms)
+            while s.recv(4096):
+                pass
+        assert j.end()["signal"] == signal.SIGKILL
+        assert j.log().count("term") == 1
 
 
 @needs_root

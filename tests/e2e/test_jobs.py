@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 from support import paths
-from support.http import Client, get
+from support.http import Client, fetch, get
 from support.jobs import Control, User, processes
 from support.wait import until
 
@@ -165,6 +165,21 @@ def test_cancel_overtakes_the_start(ann):
      "secrets.S: must be a string, number or boolean"),
     ({"command": ["x"], "labels": {"a": {}}}, "labels.a: must be a string"),
     ({"command": ["x"], "expose": {"ports": [0]}}, "expose.ports: must be"),
+    ({"command": ["x"], "tags": ["a", ""]}, "tags: element 1 is empty"),
+    ({"command": ["x"], "tags": ["a" * 257]}, "tags: element 0 is too long"),
+    ({"command": ["x"], "tags": ["a"] * 65}, "tags: has more than 64"),
+    ({"command": ["x"], "workingDir": "x"}, "workingDir: must be an absolute"),
+    ({"sandbox": True, "workingDir": "/"}, "workingDir: there is no command"),
+    ({"sandbox": True, "command": ["x"],
+      "environment": {"SBX_HOST_MODE": "1"}}, "command: not together with"),
+    ({"command": ["x"], "files": [{"path": "/x"}]}, "files: path and content"),
+    ({"command": ["x"], "files": [{"path": "x", "content": ""}]},
+     "files.path: must be an absolute path"),
+    ({"command": ["x"], "files": [{"path": "/x", "content": "*"}]},
+     "files: content: must be base64"),
+    ({"command": ["x"], "memory": 3 << 30}, "memory: is more than any flavor"),
+    ({"command": ["x"], "cpuMilli": 4001}, "cpuMilli: is more than any"),
+    ({"command": ["x"], "stopGraceSeconds": 3601}, "stopGraceSeconds: must "),
 ])
 def test_refused(ann, body, text):
     r = ann.ask("POST", ann.path(), body)
@@ -355,6 +370,62 @@ def test_sandbox(ann, bob, gw):
     assert ann.wait(job["id"])["status"]["stage"] == "CANCELED"
     r = get(gw.http, path + "/health", headers=ann.headers)
     assert r.status == 410 and "canceled" in json.loads(r.body)["error"]
+
+
+def test_sandbox_with_a_command(ann, gw):
+    """The command is the main process: its output is the log, its end the
+    job's; our agent is beside it."""
+    job = ann.create(
+        ["/bin/sh", "-c", 'cat /in; pwd; echo "$N[$SBX_TOKEN]"; '
+         'trap "exit 0" TERM INT; sleep infinity & wait'],
+        sandbox=True, workingDir="/etc", environment={"N": "5"},
+        files=[{"path": "/in", "content": "ZnJvbSBhIGZpbGUK"}],
+        secrets={"SBX_TOKEN": "inner-token"}, tags=["red", "blue"],
+        memory=1 << 30, cpuMilli=250, stopGraceSeconds=600)
+    assert job["sandbox"] and job["tags"] == ["red", "blue"]
+    assert job["files"] == [{"path": "/in", "size": 12, "mode": 0o644}]
+    assert (job["memory"], job["cpuMilli"]) == (1 << 30, 250)
+    both = dict(ann.headers, **{"X-Sandbox-Token": "inner-token"})
+    url = ann.url(job)
+    r = fetch(gw.http, "POST", url + "/v1/exec", headers=both,
+              body=json.dumps({"cmd": "cat /in"}).encode())
+    assert "from a file" in r.body.decode()
+    now = ann.wait(job["id"], "running")
+    assert now["status"]["state"] == "RUNNING" and now["startedAt"]
+    assert [j["id"] for j in ann.list("?tag=blue&tag=red")] == [job["id"]]
+    assert ann.list("?tag=blue&tag=green") == []
+    until(lambda: "5[]" in ann.lines(job["id"], "?follow=0"), "its output")
+    ann.cancel(job["id"], "")  # its own grace: far away, and not needed
+    done = ann.wait(job["id"])["status"]
+    assert (done["state"], done["exitCode"]) == ("TERMINATED", 0)
+    assert ann.lines(job["id"]) == ["from a file", "/etc", "5[]"]
+
+
+@pytest.mark.parametrize("script, code", [
+    ("exit 0", 0), ("exit 1", 1), ("exit 137", 137), ("kill -9 $$", 137)])
+def test_sandbox_whose_command_ends(ann, script, code):
+    job = ann.create(["/bin/sh", "-c", script], sandbox=True)
+    done = ann.wait(job["id"])
+    assert done["status"]["state"] == "COMPLETED"
+    assert done["status"]["exitCode"] == code
+    assert done["startedAt"] <= done["finishedAt"]
+
+
+def test_sandbox_whose_command_is_missing(ann):
+    job = ann.create(["/no/such/program"], sandbox=True)
+    done = ann.wait(job["id"])["status"]
+    assert (done["state"], done["exitCode"]) == ("FAILED", None)
+    assert done["reason"] == "start_failed"
+    assert "/no/such/program: No such file or directory" in done["message"]
+
+
+def test_max_lifetime(ann):
+    job = ann.create(
+        ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 9; done"],
+        sandbox=True, timeoutSeconds=1, stopGraceSeconds=0)
+    done = ann.wait(job["id"])["status"]
+    assert (done["state"], done["reason"]) == ("TERMINATED", "timeout")
+    assert done["exitCode"] == 137
 
 
 def test_never_healthy_before_running(ann, gw):

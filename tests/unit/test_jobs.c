@@ -82,6 +82,13 @@ fake_start(struct launcher *l, const struct launch_spec *s, struct launch **out,
 		    (unsigned long long)s->memory);
 	for (size_t i = 0; i < s->nargv; i++)
 		strbuf_addf(&f->seen, " [%s]", s->argv[i]);
+	if (s->cwd != NULL)
+		strbuf_addf(&f->seen, " cwd=%s cpu=%llu grace=%llu", s->cwd,
+			    (unsigned long long)s->cpu_milli,
+			    (unsigned long long)s->grace_ms);
+	for (size_t i = 0; i < s->nfiles; i++)
+		strbuf_addf(&f->seen, " %s:%o=%.*s", s->files[i].path,
+			    s->files[i].mode, STRV_ARG(s->files[i].content));
 	for (size_t i = 0; i < s->nenv; i++)
 		strbuf_addf(&f->seen, " %s=%s", s->env[i].name,
 			    s->env[i].value);
@@ -244,7 +251,7 @@ batch(void)
 static struct job_spec
 make_spec(bool sandbox)
 {
-	struct job_spec s = {.sandbox = sandbox};
+	struct job_spec s = {.sandbox = sandbox, .hub = sandbox};
 
 	s.command.v = xcalloc(2, sizeof(char *));
 	s.command.v[0] = xstrdup("/bin/true");
@@ -369,6 +376,85 @@ sandbox(void **state)
 	ended(fj, LAUNCH_EXITED, 0, 0, "");
 	expect_told("-ended after its idle time ");
 	expect_state(&j, JOB_COMPLETED, "ended after its idle time");
+	job_clear(&j);
+}
+
+/* A command with our agent beside it: what it is started with, when it runs,
+ * and what is kept of it. */
+static void
+beside(void **state)
+{
+	struct job_spec s = make_spec(true);
+	struct fake_job *fj;
+	struct job j, k;
+	bool existed;
+	char *why = NULL;
+
+	(void)state;
+	s.hub = false;
+	s.working_dir = xstrdup("/w");
+	s.memory = 3ULL << 30;
+	s.cpu_milli = 1500;
+	s.has_grace = true;
+	s.grace_ms = 2500;
+	jobspec_push_word(&s.tags, STRV("t"));
+	jobspec_push_file(&s, STRV("/f"), STRV("hush-hush"), 0600);
+	assert_int_equal(
+	    jobs_create(fx.js, "ann", "ann", &s, &j, &existed, &why), 0);
+	fj = &fx.fake.jobs[fx.fake.n - 1];
+	assert_string_equal(
+	    fx.fake.seen.s,
+	    "mode=1 timeout=86400000 memory=3221225472 [/bin/true] cwd=/w "
+	    "cpu=1500 grace=2500 /f:600=hush-hush N=5 "
+	    "secret:SBX_TOKEN=hush-hush");
+	started(fj, "");
+	expect_state(&j, JOB_CREATING, NULL);
+	ready(fj);
+	expect_state(&j, JOB_RUNNING, NULL);
+	expect_told("+starting:CREATING +unix:/a:RUNNING ");
+	assert_int_equal(jobs_stop(fx.js, STRV("ann"), strv_of(j.id),
+				   STRV("ann"), JOBS_GRACE),
+			 0);
+	assert_int_equal(fj->grace, 2500);
+	ended(fj, LAUNCH_EXITED, 0, 0, "");
+	expect_state(&j, JOB_TERMINATED, "canceled");
+	batch();
+	assert_int_equal(jobs_get(fx.js, STRV("ann"), strv_of(j.id), &k), 0);
+	assert_true(jobspec_main(&k.spec));
+	assert_string_equal(k.spec.tags.v[0], "t");
+	assert_string_equal(k.spec.files[0].path, "/f");
+	assert_null(k.spec.files[0].data);
+	assert_int_equal(k.spec.files[0].len, 9);
+	assert_int_equal(k.spec.memory, 3ULL << 30);
+	assert_int_equal(k.spec.grace_ms, 2500);
+	strbuf_clear(&fx.told);
+	job_clear(&k);
+	job_clear(&j);
+}
+
+/* One that ends before its agent answers ran all the same. */
+static void
+ends_before_its_agent(void **state)
+{
+	struct job_spec s = make_spec(true);
+	struct fake_job *fj;
+	struct job j, k;
+	bool existed;
+	char *why = NULL;
+
+	(void)state;
+	s.hub = false;
+	assert_int_equal(
+	    jobs_create(fx.js, "ann", "ann", &s, &j, &existed, &why), 0);
+	fj = &fx.fake.jobs[fx.fake.n - 1];
+	started(fj, "");
+	ended(fj, LAUNCH_EXITED, 0, 0, "");
+	expect_state(&j, JOB_COMPLETED, "ended with exit code 0");
+	batch();
+	assert_int_equal(jobs_get(fx.js, STRV("ann"), strv_of(j.id), &k), 0);
+	assert_true(k.started_ms != 0 && k.finished_ms >= k.started_ms);
+	strbuf_clear(&fx.told);
+	job_clear(&k);
 	job_clear(&j);
 }
 
@@ -710,9 +796,13 @@ main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    T(ordinary), T(sandbox),  T(ends),       T(stopping),
-	    T(refusals), T(timeouts), T(request_id), T(adoption),
-	    T(relabel),  T(watching), T(retention),  T(full_disk),
+	    T(ordinary),   T(sandbox),
+	    T(ends),       T(stopping),
+	    T(refusals),   T(timeouts),
+	    T(request_id), T(adoption),
+	    T(relabel),    T(watching),
+	    T(retention),  T(full_disk),
+	    T(beside),     T(ends_before_its_agent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -283,6 +285,125 @@ listing(void **state)
 }
 
 static void
+tags(void **state)
+{
+	static const char *const sets[] = {"a", "a b", "b a c", "b", "c"};
+	struct jobstore *s = must_open();
+	struct job_words t = {0};
+	struct job_pairs l = {0};
+	struct job_query q = {.ns = "ann", .tags = &t, .labels = &l};
+	uint64_t n;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(sets); i++) {
+		struct job j = make_job(i + 1, i < 5 ? "ann" : "bob");
+		struct strv rest = strv_of(sets[i % 5]), one;
+
+		while (strv_cut(&rest, ' ', &one))
+			jobspec_push_word(&j.spec.tags, one);
+		jobspec_push(&j.spec.labels, STRV("k"),
+			     i % 2 ? STRV("odd") : STRV("even"));
+		assert_int_equal(jobstore_insert(s, &j, &n), 0);
+		job_clear(&j);
+	}
+	list(s, &q, 0, "5 4 3 2 1 ");
+	jobspec_push_word(&t, STRV("a"));
+	list(s, &q, 0, "3 2 1 ");
+	list(s, &q, 2, "3 2 ");
+	q.before = 3;
+	list(s, &q, 0, "2 1 ");
+	q.before = 0;
+	jobspec_push_word(&t, STRV("b"));
+	list(s, &q, 0, "3 2 ");
+	q.states = 1U << JOB_PENDING;
+	q.stages = 1U << STAGE_SCHEDULING;
+	list(s, &q, 0, "3 2 ");
+	jobspec_push(&l, STRV("k"), STRV("odd"));
+	list(s, &q, 0, "2 ");
+	q.stages = 0;
+	list(s, &q, 0, "2 ");
+	jobspec_push_word(&t, STRV("'"));
+	list(s, &q, 0, "");
+	jobspec_clear_words(&t);
+	jobspec_clear_pairs(&l);
+	jobstore_close(s);
+}
+
+/* A database as the first version wrote it is made one of today's. */
+static void
+of_version_1(void **state)
+{
+	static const char sql[] =
+	    "CREATE TABLE job (seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	    " id TEXT NOT NULL UNIQUE, ns TEXT NOT NULL, user TEXT NOT NULL,"
+	    " request_id TEXT, state INTEGER NOT NULL,"
+	    " stage INTEGER NOT NULL, reason TEXT NOT NULL, message TEXT,"
+	    " exit_code INTEGER, created_ms INTEGER NOT NULL,"
+	    " started_ms INTEGER NOT NULL DEFAULT 0,"
+	    " finished_ms INTEGER NOT NULL DEFAULT 0,"
+	    " changed_ms INTEGER NOT NULL, spec TEXT NOT NULL);"
+	    "CREATE INDEX job_ns ON job (ns, seq);"
+	    "CREATE INDEX job_live ON job (ns, seq) WHERE finished_ms = 0;"
+	    "CREATE INDEX job_ended ON job (finished_ms)"
+	    " WHERE finished_ms > 0;"
+	    "CREATE INDEX job_ended_ns ON job (ns, finished_ms)"
+	    " WHERE finished_ms > 0;"
+	    "CREATE UNIQUE INDEX job_request ON job (ns, request_id)"
+	    " WHERE request_id IS NOT NULL;"
+	    "CREATE TABLE label ("
+	    " job INTEGER NOT NULL REFERENCES job (seq) ON DELETE CASCADE,"
+	    " ns TEXT NOT NULL, pos INTEGER NOT NULL, key TEXT NOT NULL,"
+	    " value TEXT NOT NULL, PRIMARY KEY (job, pos)) WITHOUT ROWID;"
+	    "CREATE INDEX label_find ON label (ns, key, value, job);"
+	    "CREATE TABLE step (seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	    " job INTEGER NOT NULL REFERENCES job (seq) ON DELETE CASCADE,"
+	    " ns TEXT NOT NULL, state INTEGER NOT NULL, reason TEXT NOT NULL,"
+	    " message TEXT, at_ms INTEGER NOT NULL, exit_code INTEGER);"
+	    "CREATE INDEX step_job ON step (job);"
+	    "CREATE INDEX step_ns ON step (ns, seq);"
+	    "INSERT INTO job (id, ns, user, state, stage, reason, created_ms,"
+	    " changed_ms, spec) VALUES ('000000000000000000000001', 'ann',"
+	    " 'ann', 2, 1, 'ready', 5, 6, '{\"command\":[\"sh\"],"
+	    "\"arguments\":[],\"environment\":{\"N\":\"5\"},"
+	    "\"secrets\":{\"T\":null},\"flavor\":\"cpu-basic\","
+	    "\"sandbox\":true}');"
+	    "INSERT INTO label VALUES (1, 'ann', 0, 'hf-sandbox', '1');"
+	    "INSERT INTO step (job, ns, state, reason, at_ms)"
+	    " VALUES (1, 'ann', 2, 'ready', 6);"
+	    "PRAGMA application_id = 1396856906; PRAGMA user_version = 1";
+	struct job_words t = {0};
+	struct job_query q = {.ns = "ann", .tags = &t};
+	struct jobstore *s;
+	struct job j;
+	sqlite3 *db;
+	uint64_t n;
+
+	(void)state;
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	s = must_open();
+	assert_int_equal(jobstore_get(s, STRV("000000000000000000000001"), &j),
+			 0);
+	assert_int_equal(j.state, JOB_RUNNING);
+	assert_true(j.spec.sandbox && j.spec.hub);
+	assert_false(jobspec_main(&j.spec));
+	job_clear(&j);
+	j = make_job(2, "ann");
+	jobspec_push_word(&j.spec.tags, STRV("new"));
+	assert_int_equal(jobstore_insert(s, &j, &n), 0);
+	job_clear(&j);
+	list(s, &q, 0, "2 1 ");
+	jobspec_push_word(&t, STRV("new"));
+	list(s, &q, 0, "2 ");
+	jobstore_close(s);
+	s = must_open(); /* once */
+	list(s, &q, 0, "2 ");
+	jobspec_clear_words(&t);
+	jobstore_close(s);
+}
+
+static void
 labels(void **state)
 {
 	struct jobstore *s = must_open();
@@ -504,7 +625,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    T(round_trip), T(twice),         T(listing),     T(labels),
 	    T(pruning),    T(sudden_death),  T(no_database), T(overwritten),
-	    T(cut_short),  T(someone_elses),
+	    T(cut_short),  T(someone_elses), T(tags),        T(of_version_1),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
