@@ -3,23 +3,31 @@
  * files/write: what comes from the client is handed to a thread as it comes.
  * While one piece is written the next may gather, up to a bound; beyond it the
  * client waits. A small file is made in one go.
+ *
+ * Of a large one that comes over a plain connection the thread reads what
+ * follows a piece from the socket itself: what goes through the loop goes from
+ * one core's cache to another's, which costs more than all the rest.
  */
 #include "config.h"
 
 #include "agent/apifiles_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 
 #include "agent/filename.h"
 #include "base/err.h"
+#include "base/fdio.h"
 #include "net/buf.h"
 #include "net/loop.h"
 
 #define APIWRITE_HELD (256U * 1024)
 #define APIWRITE_IOV  64
+/* What a thread reads at a time, then others have their turn. */
+#define APIWRITE_PULL (8U << 20)
 /* A client that sends first and listens then would never hear an answer that
  * comes too soon: so much is taken of what will not be written. */
 #define APIWRITE_DROP (64U << 20)
@@ -37,6 +45,10 @@ struct apiwrite {
 	struct bufq waiting, writing;
 	struct iovec iov[APIWRITE_IOV];
 	int niov;
+	int sock;      /* a dup of the client's; -1: not yet */
+	bool lent;     /* the thread reads from it, too */
+	uint64_t left; /* then: what is to come from there, and what came */
+	uint64_t got;
 };
 
 /* --- on a thread ------------------------------------------------------- */
@@ -51,6 +63,12 @@ apiwrite_work(struct fileop *op)
 						x->offset, x->parents, &x->up);
 	if (op->result == 0)
 		op->result = files_upload_write(&x->up, x->iov, x->niov);
+	if (op->result == 0 && x->lent) {
+		op->result = files_upload_pull(
+		    &x->up, x->sock,
+		    x->left < APIWRITE_PULL ? x->left : APIWRITE_PULL, &x->got);
+		x->last = x->got == x->left;
+	}
 	if (op->result == 0 && x->last)
 		op->result = files_upload_end(&x->up);
 	else if (op->result != 0)
@@ -72,6 +90,23 @@ apiwrite_end(struct fileop *op)
 
 static void apiwrite_next(struct fileop *op);
 
+/* With nothing left here, the thread may go on by itself. */
+static void
+apiwrite_lend(struct apiwrite *x)
+{
+	int fd;
+
+	x->got = 0;
+	if (x->ended || x->waiting.len > 0 ||
+	    (fd = httpd_body_lend(x->op.c->rq, &x->left)) == -1)
+		return;
+	if (x->sock == -1)
+		x->sock = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	x->lent = x->sock != -1;
+	if (!x->lent)
+		httpd_body_return(x->op.c->rq, 0);
+}
+
 static void
 apiwrite_run(struct apiwrite *x)
 {
@@ -80,6 +115,7 @@ apiwrite_run(struct apiwrite *x)
 	x->niov = bufq_iovec(&x->waiting, x->iov, APIWRITE_IOV, &n);
 	x->last = x->ended && n == x->waiting.len;
 	bufq_move(&x->writing, &x->waiting, n);
+	apiwrite_lend(x);
 	fileop_run(&x->op, apiwrite_work, apiwrite_next);
 }
 
@@ -120,6 +156,11 @@ apiwrite_next(struct fileop *op)
 	struct apiwrite *x = (struct apiwrite *)op;
 
 	bufq_clear(&x->writing);
+	if (x->lent) {
+		x->lent = false;
+		x->ended = x->got == x->left;
+		httpd_body_return(op->c->rq, x->got);
+	}
 	if (op->result != 0) {
 		apiwrite_refuse(x, op->result);
 	} else if (x->last) {
@@ -157,6 +198,7 @@ apiwrite_clear(struct fileop *op)
 
 	bufq_clear(&x->waiting);
 	bufq_clear(&x->writing);
+	fd_close(&x->sock);
 }
 
 /* --- start ------------------------------------------------------------- */
@@ -220,6 +262,7 @@ api_files_write(struct call *c)
 	x->mode = mode;
 	x->offset = given == 0 ? (int64_t)offset : -1;
 	x->parents = apiwrite_parents(c);
+	x->sock = -1;
 	bufq_init(&x->waiting, loop_bufpool(c->api->o.loop));
 	bufq_init(&x->writing, loop_bufpool(c->api->o.loop));
 	x->op.end = apiwrite_end;

@@ -96,6 +96,10 @@ int files_upload_begin(const struct sandbox *sb, const char *path, int mode,
 /* iov is used up. */
 int files_upload_write(struct files_upload *u, struct iovec *iov,
 		       int niov) SBX_MUST_CHECK;
+/* The same of what can be read from sock now, most bytes at the most; *got is
+ * what was taken from there, on failure too. */
+int files_upload_pull(struct files_upload *u, int sock, uint64_t most,
+		      uint64_t *got) SBX_MUST_CHECK;
 /* Makes it the file. u is closed afterwards in any case, and nothing of a new
  * file stays when that fails. */
 int files_upload_end(struct files_upload *u) SBX_MUST_CHECK;

@@ -19,6 +19,12 @@
 #include "agent/sandbox.h"
 #include "base/fdio.h"
 #include "base/token.h"
+#include "net/loop.h"
+
+/* On the stack of a thread. From the socket into a file through a cache that
+ * still has it; larger costs more again. */
+#define UPLOAD_PULL    (128U * 1024)
+#define UPLOAD_TURN_US 20000 /* a slow disk's turn is shorter */
 
 static void
 upload_close(struct files_upload *u)
@@ -150,6 +156,31 @@ files_upload_write(struct files_upload *u, struct iovec *iov, int niov)
 		u->written += (uint64_t)k;
 	}
 	return 0;
+}
+
+int
+files_upload_pull(struct files_upload *u, int sock, uint64_t most,
+		  uint64_t *got)
+{
+	char buf[UPLOAD_PULL];
+	struct iovec iov;
+	uint64_t room;
+	uint64_t end = loop_clock_us() + UPLOAD_TURN_US;
+	ssize_t k;
+	int r = 0;
+
+	for (*got = 0; *got < most && r == 0; *got += (uint64_t)k) {
+		if (loop_clock_us() > end)
+			break;
+		room = most - *got;
+		k = read(sock, buf, room < sizeof(buf) ? room : sizeof(buf));
+		/* Its end, or an error: who owns it will find that, too. */
+		if (k <= 0)
+			break;
+		iov = (struct iovec){buf, (size_t)k};
+		r = files_upload_write(u, &iov, 1);
+	}
+	return r;
 }
 
 /* Some file systems say only at the end that there was no room. */

@@ -150,6 +150,14 @@ bool httpd_has_body(const struct httpd_req *rq);
  * batch. */
 void httpd_body_resume(struct httpd_req *rq);
 void httpd_body_pause(struct httpd_req *rq);
+/* Lends the descriptor that the rest of the body comes from (stream_lend()),
+ * so that a thread can read it without a copy on the loop; *left: how much it
+ * may read at most. -1: not now (TLS, chunked, something is buffered, nothing
+ * has come yet). Neither body is called nor the client's pace watched until
+ * httpd_body_return(), with what was read; body is called with end if that was
+ * all. A response before that is the connection's last. */
+int httpd_body_lend(struct httpd_req *rq, uint64_t *left);
+void httpd_body_return(struct httpd_req *rq, uint64_t n);
 uint64_t httpd_body_bytes(const struct httpd_req *rq); /* received so far */
 /* Sets the bound for this request's body (0: none): 413 beyond it. */
 void httpd_set_max_body(struct httpd_req *rq, uint64_t bytes);

@@ -105,6 +105,7 @@ struct httpd_req {
 	struct bufq in;   /* decoded body the handler has not taken */
 	bool reading : 1; /* the handler wants the body */
 	bool paused : 1;
+	bool lent : 1; /* another one reads the body */
 	bool kick : 1; /* tell it of what is in `in` once more */
 	bool end_told : 1;
 	bool continued : 1; /* 100 was sent */

@@ -8,6 +8,8 @@
 
 #include "net/httpd_int.h"
 
+#include <assert.h>
+
 #include "base/err.h"
 #include "net/stream.h"
 
@@ -62,7 +64,7 @@ req_alive(const struct httpd_req *rq)
 bool
 httpd_req_waits(const struct httpd_req *rq)
 {
-	return rq->reading && !rq->paused && !rq->c->body.done &&
+	return rq->reading && !rq->paused && !rq->lent && !rq->c->body.done &&
 	       rq->resp != RESP_DONE && rq->in.len < HTTPD_IN_LIMIT;
 }
 
@@ -118,7 +120,7 @@ httpd_req_read(struct httpd_req *rq)
 	bool kick = rq->kick && before > 0;
 	int r = 0;
 
-	if (!rq->reading || rq->paused || rq->cbs->body == NULL ||
+	if (!rq->reading || rq->paused || rq->lent || rq->cbs->body == NULL ||
 	    rq->resp == RESP_DONE || (rq->end_told && !kick))
 		return false;
 	rq->kick = false;
@@ -232,6 +234,36 @@ httpd_body_resume(struct httpd_req *rq)
 			return; /* the end of this stack sees to it */
 	}
 	task_post(c->s->loop, &c->task);
+}
+
+int
+httpd_body_lend(struct httpd_req *rq, uint64_t *left)
+{
+	struct httpd_body *b = &rq->c->body;
+	int fd;
+
+	if (!req_alive(rq) || b->kind != BODY_LENGTH || b->done ||
+	    rq->in.len > 0 || rq->resp != RESP_NONE ||
+	    httpd_body_bytes(rq) == 0 || (fd = stream_lend(rq->c->st)) == -1)
+		return -1;
+	rq->lent = true;
+	*left = b->left;
+	return fd;
+}
+
+void
+httpd_body_return(struct httpd_req *rq, uint64_t n)
+{
+	struct httpd_body *b = &rq->c->body;
+
+	if (!req_alive(rq))
+		return;
+	assert(rq->lent && n <= b->left);
+	rq->lent = false;
+	b->left -= n;
+	b->done = b->left == 0;
+	stream_return(rq->c->st, n);
+	httpd_body_resume(rq);
 }
 
 void

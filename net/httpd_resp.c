@@ -76,7 +76,7 @@ resp_may_keep(struct httpd_req *rq)
 	struct httpd_conn *c = rq->c;
 	const struct httpd *s = c->s;
 
-	if (!rq->head.keep_alive || rq->last || s->draining ||
+	if (!rq->head.keep_alive || rq->last || rq->lent || s->draining ||
 	    (s->o.max_requests != 0 && c->nreq >= s->o.max_requests))
 		return false;
 	if (c->body.done)

@@ -167,13 +167,31 @@ stream_resume(struct stream *st)
 		return;
 	if (st->kick_read || (st->eof && !st->eof_told))
 		task_post(st->loop, &st->task);
-	if (st->eof || st->in.len >= st->in_limit)
+	if (st->eof || st->lent || st->in.len >= st->in_limit)
 		return;
 	stream_want_read(st, true);
 	if (stream_io_pending(st)) {
 		st->kick_fill = true;
 		task_post(st->loop, &st->task);
 	}
+}
+
+int
+stream_lend(struct stream *st)
+{
+	if (st->state != STREAM_OPEN || st->io != &stream_io_fd || st->lent ||
+	    st->in.len > 0 || st->eof || st->err != 0 || st->werr != 0)
+		return -1;
+	st->lent = true;
+	return st->fd;
+}
+
+void
+stream_return(struct stream *st, uint64_t n)
+{
+	st->lent = false;
+	st->bytes_in += n;
+	stream_resume(st);
 }
 
 bool
@@ -297,6 +315,7 @@ stream_finish(struct stream *st, uint64_t linger_ms)
 	timer_set(&f->timer, linger_ms);
 	loop_hook_add(st->loop, &f->hook, finish_end_cb, st);
 	st->finish = f;
+	st->lent = false; /* what both drop is nobody's */
 	bufq_clear(&st->in);
 	stream_set_cbs(st, &finish_cbs, f);
 	stream_resume(st);

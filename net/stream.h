@@ -128,6 +128,13 @@ struct bufq *stream_output(struct stream *st);
 
 void stream_set_input_limit(struct stream *st, size_t bytes);
 void stream_set_high(struct stream *st, size_t bytes); /* default 64 KiB */
+/* Lends the descriptor to whoever wants to read from it himself (a thread, on
+ * a dup() of his own: the stream may be closed meanwhile). -1 when that would
+ * miss bytes: a layer holds some, or the input does. Until stream_return(),
+ * with the bytes that were read, the stream itself reads nothing. */
+int stream_lend(struct stream *st);
+void stream_return(struct stream *st, uint64_t n);
+
 void stream_pause(struct stream *st); /* no `readable` until resume */
 /* Reads again if the input is below its limit; also delivers what the io
  * layer holds. `readable` is never called from inside this function. */

@@ -30,7 +30,8 @@ stream_closed(const struct stream *st)
 static bool
 stream_may_read(const struct stream *st)
 {
-	return !st->paused && !st->eof && st->in.len < st->in_limit;
+	return !st->paused && !st->lent && !st->eof &&
+	       st->in.len < st->in_limit;
 }
 
 /* --- arming ------------------------------------------------------------ */

@@ -31,6 +31,7 @@ struct stream {
 	bool rd_on : 1; /* rd is in the base */
 	bool wr_on : 1; /* wr is in the base */
 	bool paused : 1;
+	bool lent : 1; /* another one reads */
 	bool hint : 1; /* the descriptor may hold bytes for us */
 	bool eof : 1;  /* seen */
 	bool eof_told : 1;

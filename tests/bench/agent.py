@@ -227,6 +227,13 @@ def transfer(server, mib, fn):
     return mib / took, (server.cpu() - before) / mib * 1e3
 
 
+def middle_of(n, fn):
+    """The host of a virtual machine takes back memory that is not used, and
+    whoever touches it next pays for that: four times as much as for the rest
+    of writing. So one run says little."""
+    return tuple(map(statistics.median, zip(*(fn() for _ in range(n)))))
+
+
 TRUE = {"cmd": ["/bin/true"]}
 
 
@@ -290,11 +297,17 @@ def dedicated(server, mib, tmp, row):
     row["stdout, short lines"] = transfer(
         server, mib, lambda: output(server, f"cat {lines}", mib * MIB))
     data = pathlib.Path(plain).read_bytes()
-    row["write"] = transfer(
-        server, mib, lambda: upload(server, f"{tmp}/up", data))
-    row["read"] = transfer(
-        server, mib, lambda: download(server, f"{tmp}/up", mib * MIB))
-    os.unlink(f"{tmp}/up")
+    up = pathlib.Path(f"{tmp}/up")
+
+    def write():
+        up.unlink(missing_ok=True)
+        return transfer(server, mib, lambda: upload(server, up, data))
+
+    row["write"] = middle_of(5, write)
+    row["read"] = middle_of(
+        5, lambda: transfer(server, mib, lambda: download(
+            server, up, mib * MIB)))
+    up.unlink()
     with Backend() as b:
         row["proxied GET, new connection"] = timed(
             server, 500, lambda: proxied(server, b.port))

@@ -2,6 +2,8 @@
 """sbx-agent: the file routes, in a sandbox and in dedicated mode."""
 
 import hashlib
+import http.client
+import json
 import os
 import socket
 import time
@@ -63,6 +65,55 @@ def test_chunked_upload(sb):
     status, _ = sb.call("PUT", at("write", "f"), pieces())
     assert status == 200
     assert read(sb, "f")[1] == b"".join(pieces())
+
+
+def wrote(sb):
+    """Bytes of the one upload that are written."""
+    for name in os.listdir(sb.home):
+        if name == "f" or name.startswith(".sbx-upload"):
+            return os.stat(f"{sb.home}/{name}").st_size
+    return 0
+
+
+@root
+@pytest.mark.parametrize("query", [{}, {"offset": 0}])
+def test_upload_in_bursts(agent, sb, query):
+    """A client that stops in between, and goes on with another request."""
+    data = os.urandom(3_000_000)
+    stops = [0, 1, 70_000, 1_000_000, 1_900_000, len(data)]
+    head = (f"PUT {sb.prefix}/{at('write', 'f', **query)} HTTP/1.1\r\nHost: x\r\n"
+            f"X-Sandbox-Token: {sb.token}\r\n")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(agent.socket))
+        s.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode())
+        for begin, end in zip(stops, stops[1:]):
+            s.sendall(data[begin:end])
+            until(lambda: wrote(sb) == end, f"{end} bytes are written")
+        reply = http.client.HTTPResponse(s)
+        reply.begin()
+        assert reply.status == 200
+        assert json.loads(reply.read())["size"] == len(data)
+        assert read(sb, "f") == (200, data)
+        s.sendall(f"{head}Content-Length: 1\r\n\r\nx".encode())
+        reply = http.client.HTTPResponse(s)
+        reply.begin()
+        assert (reply.status, json.loads(reply.read())["size"]) == (200, 1)
+
+
+@root
+def test_upload_cut_off(agent, sb):
+    """Of a large one that ends too soon nothing stays."""
+    fds = agent.fds()
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(agent.socket))
+        s.sendall((f"PUT {sb.prefix}/{at('write', 'f')} HTTP/1.1\r\nHost: x\r\n"
+                   f"X-Sandbox-Token: {sb.token}\r\n"
+                   "Content-Length: 9000000\r\n\r\n").encode()
+                  + bytes(2_000_000))
+        until(lambda: wrote(sb) == 2_000_000, "it is written")
+    until(lambda: sorted(os.listdir(sb.home)) == [".sbx", ".tmp"],
+          "nothing is left of it")
+    until(lambda: agent.fds() <= fds, "no descriptor is left")
 
 
 @root

@@ -243,6 +243,20 @@ takes_all(void *arg)
 	return httpd_body_bytes(w->held) == 150000;
 }
 
+static bool
+has_ten(void *arg)
+{
+	struct web *w = arg;
+
+	return w->in != NULL && w->in->len == 10;
+}
+
+static bool
+has_ended(void *arg)
+{
+	return ((struct web *)arg)->ends > 0;
+}
+
 static void
 test_body_left_alone(void **state)
 {
@@ -267,6 +281,100 @@ test_body_left_alone(void **state)
 	web_send(w, GET("/ok"));
 	web_expect(w, 200, "ok");
 	free(p);
+}
+
+/* A request of 100 bytes, 10 of which the handler has: then it lends. -1 over
+ * a layer. */
+static int
+lend(struct web *w, uint64_t *left)
+{
+	uint64_t none = 7;
+	int fd;
+
+	web_send(w, "POST /keep HTTP/1.1\r\nHost: h\r\n"
+		    "Content-Length: 100\r\n\r\n0123456789");
+	help_wait(w->l, web_has_held, w);
+	help_wait(w->l, has_ten, w);
+	assert_int_equal(httpd_body_lend(w->held, &none), -1); /* it waits */
+	assert_int_equal(none, 7);
+	bufq_drain(w->in, 10);
+	fd = httpd_body_lend(w->held, left);
+	assert_int_equal(fd == -1, help_fault_seed != 0);
+	return fd;
+}
+
+static void
+test_body_lent(void **state)
+{
+	struct web *w = *state;
+	char got[100];
+	uint64_t left;
+	int fd = lend(w, &left);
+
+	if (fd == -1)
+		return;
+	assert_int_equal(left, 90);
+	assert_int_equal(httpd_body_lend(w->held, &left), -1); /* once */
+	raw_write(w->l, w->fd, got, 30);
+	help_settle(w->l);
+	assert_int_equal(w->in->len, 0); /* nobody here reads it */
+	assert_int_equal(read(fd, got, 20), 20);
+	httpd_body_return(w->held, 20);
+	help_wait(w->l, has_ten, w);
+	assert_int_equal(httpd_body_bytes(w->held), 40);
+	bufq_drain(w->in, 10);
+
+	/* To its end, and the connection goes on. */
+	assert_int_equal(httpd_body_lend(w->held, &left), fd);
+	assert_int_equal(left, 60);
+	raw_write(w->l, w->fd, got, 60);
+	web_send(w, GET("/ok"));
+	assert_int_equal(read(fd, got, 60), 60);
+	assert_int_equal(w->ends, 0);
+	httpd_body_return(w->held, 60);
+	help_wait(w->l, has_ended, w);
+	assert_int_equal(w->ends, 1);
+	httpd_respond(w->held, 200, NULL, STRV_NULL, STRV("enough"));
+	web_expect(w, 200, "enough");
+	web_expect(w, 200, "ok");
+}
+
+/* Nobody knows how much of the body was read: the answer is the last. */
+static void
+test_body_lent_answered(void **state)
+{
+	struct web *w = *state;
+	struct answer a;
+	uint64_t left;
+
+	if (lend(w, &left) == -1)
+		return;
+	httpd_respond(w->held, 200, NULL, STRV_NULL, STRV("late"));
+	web_read(w, M_POST, &a);
+	assert_int_equal(a.status, 200);
+	assert_true(a.close);
+	answer_clear(&a);
+	web_expect_end(w);
+}
+
+/* Neither the pace nor the end of a client is seen while it is lent. */
+static void
+test_body_lent_slow(void **state)
+{
+	struct web *w = *state;
+	uint64_t left;
+
+	w->o.body_ms = 1000;
+	web_open(w);
+	if (lend(w, &left) == -1)
+		return;
+	help_pass(w->l, 5000);
+	assert_int_equal(shutdown(w->fd, SHUT_WR), 0);
+	help_settle(w->l);
+	assert_int_equal(w->closed, 0);
+	httpd_body_return(w->held, 0);
+	help_wait(w->l, web_is_closed, w);
+	assert_int_equal(w->err, E_PEER);
 }
 
 static void
@@ -324,6 +432,10 @@ main(void)
 	    T(test_unread_body_dropped),
 	    TCP(test_unread_body_too_big),
 	    T(test_body_left_alone),
+	    T(test_body_lent),
+	    TCP(test_body_lent),
+	    T(test_body_lent_answered),
+	    T(test_body_lent_slow),
 	    T(test_max_body),
 	    TCP(test_bad_chunk),
 	};
