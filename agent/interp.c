@@ -27,20 +27,20 @@
 #include "base/mem.h"
 #include "net/loop.h"
 
-static const char runner_source[] = {
+static const unsigned char runner_source[] = {
 #include "agent/runner_py.h"
 };
 
-/* The runner is read from the socket: an argument could not be so long, and
- * a file would have to be somewhere. */
+/* The runner (packed by gzip) is read from the socket: an argument could not be
+ * so long, and a file would have to be somewhere. */
 static const char bootstrap[] =
-    "import os\n"
+    "import os, zlib\n"
     "n = int.from_bytes(os.read(0, 4), 'big')\n"
     "b = b''\n"
     "while len(b) < n:\n"
     "    b += os.read(0, n - len(b)) or os._exit(70)\n"
     "g = {'__name__': 'sbx_runner', '__file__': '<sandbox>'}\n"
-    "exec(compile(b[1:], '<sandbox>', 'exec'), g)\n"
+    "exec(compile(zlib.decompress(b[1:], 31), '<sandbox>', 'exec'), g)\n"
     "r = g['Runner'](0)\n"
     "r.start()\n"
     "r.serve()\n";
@@ -51,13 +51,18 @@ struct interp {
 	struct frames *link;
 	const struct interp_cbs *cbs;
 	void *arg;
-	const char *why; /* static */
-	char kind;       /* of the frame that waits; 0: none */
+	struct timer broken;
+	bool cut;  /* it lived on without its connection */
+	char kind; /* of the frame that waits; 0: none */
 	struct strbuf frame;
 };
 
+#define INTERP_BROKEN_MS 100
+#define INTERP_LINK_LOST 70 /* the runner's status */
+
 static const struct proc_cbs interp_proc_cbs;
 static const struct frames_cbs interp_frames_cbs;
+static void interp_broken_cb(void *arg);
 
 static struct interp *
 interp_new(struct interp_place *pl, int link)
@@ -65,6 +70,7 @@ interp_new(struct interp_place *pl, int link)
 	struct interp *in = xcalloc(1, sizeof(*in));
 
 	in->pl = pl;
+	timer_init(&in->broken, pl->place->loop, interp_broken_cb, in);
 	in->link = frames_take_fd(pl->place->loop, link, &pl->held,
 				  INTERP_HELD_MAX, &interp_frames_cbs, in);
 	return in;
@@ -259,16 +265,24 @@ interp_synced_cb(struct proc *p, void *arg)
 	interp_tell_frame(in);
 }
 
+/* One that ends closes its socket before we hear of its end. */
 static void
 interp_closed_cb(struct frames *f, void *arg)
 {
 	struct interp *in = arg;
 
 	(void)f;
-	if (!proc_running(in->proc))
-		return;
-	in->why = "the code broke the interpreter's connection to the agent";
-	interp_signal(in, SIGKILL);
+	timer_set(&in->broken, INTERP_BROKEN_MS);
+}
+
+static void
+interp_broken_cb(void *arg)
+{
+	struct interp *in = arg;
+
+	in->cut = proc_running(in->proc);
+	if (in->cut)
+		interp_signal(in, SIGKILL);
 }
 
 static const struct frames_cbs interp_frames_cbs = {
@@ -299,7 +313,12 @@ interp_exited_cb(struct proc *p, const struct proc_exit *x, void *arg)
 	 * for the end before it lets go. */
 	interp_tell_frame(in);
 	frames_drain(in->link);
-	cbs->ended(x, x->signal == SIGKILL ? in->why : NULL, in->arg);
+	cbs->ended(x,
+		   in->cut || x->code == INTERP_LINK_LOST
+		       ? "the code broke the interpreter's connection to the "
+			 "agent"
+		       : NULL,
+		   in->arg);
 }
 
 static const struct proc_cbs interp_proc_cbs = {
@@ -307,6 +326,26 @@ static const struct proc_cbs interp_proc_cbs = {
     .exited = interp_exited_cb,
     .synced = interp_synced_cb,
 };
+
+/* Large objects in large pages, where the kernel has them for who asks: then
+ * a fork does not copy a table of 4 KiB pages, which is most of its time. */
+static char tunables[] = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
+
+static char **
+interp_env(const struct run_place *place)
+{
+	char **v = run_env(place, NULL);
+	size_t n = 0;
+
+	for (; v[n] != NULL; n++) {
+		if (strncmp(v[n], tunables, strcspn(tunables, "=") + 1) == 0)
+			return v;
+	}
+	v = xreallocarray(v, n + 2, sizeof(*v));
+	v[n] = tunables;
+	v[n + 1] = NULL;
+	return v;
+}
 
 static int
 interp_spawn(struct interp *in, int theirs, char **why)
@@ -318,7 +357,7 @@ interp_spawn(struct interp *in, int theirs, char **why)
 	struct spawn_error se = {0, ""};
 	struct spawn_spec ss = {
 	    .argv = argv, .home_fd = place->home_fd, .confine = place->confine};
-	char **env = run_env(place, NULL);
+	char **env = interp_env(place);
 	int r, eno;
 
 	ss.envp = env;
@@ -356,8 +395,9 @@ interp_start(struct interp_place *pl, const struct interp_cbs *cbs, void *arg,
 		interp_free(in);
 		return r;
 	}
-	frames_send(in->link, '-',
-		    (struct strv){runner_source, sizeof(runner_source)});
+	frames_send(
+	    in->link, '-',
+	    (struct strv){(const char *)runner_source, sizeof(runner_source)});
 	*out = in;
 	return 0;
 }
@@ -377,6 +417,7 @@ interp_free(struct interp *in)
 	if (in->proc != NULL)
 		proc_free(in->proc);
 	frames_close(in->link);
+	timer_clear(&in->broken);
 	strbuf_clear(&in->frame);
 	loop_defer_free(in->pl->place->loop, in, NULL);
 }

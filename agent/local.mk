@@ -174,7 +174,9 @@ EXTRA_DIST += agent/runner.py
 BUILT_SOURCES += agent/runner_py.h
 CLEANFILES += agent/runner_py.h
 agent/interp.$(OBJEXT) agent/sbx_agent_static-interp.$(OBJEXT): agent/runner_py.h
+# What it does when it is run by itself is not for the agent.
 agent/runner_py.h: agent/runner.py
 	$(AM_V_GEN)$(MKDIR_P) agent && \
-	od -An -v -tu1 $(srcdir)/agent/runner.py | \
+	sed '/^class Lines:/,$$d' $(srcdir)/agent/runner.py | gzip -9n | \
+	od -An -v -tu1 | \
 	sed 's/[0-9][0-9]*/&,/g' >$@.tmp && mv $@.tmp $@

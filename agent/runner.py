@@ -13,7 +13,8 @@ It is compiled into the agent, which starts a python3 of the sandbox with it
     N {}               its names     e {"event", ...}     an event for the client
     k                  e was told    d {"code"}           the code has ended
                                      c {} + 4 descriptors a child (out, err,
-                                                          socket, pidfd)
+                                                          socket, pidfd), which
+                                                          says so by itself
                                      f {"threads", ...}   all children are there
                                      n {name: [type, digest, text]}
 
@@ -24,20 +25,19 @@ Run by itself (python3 runner.py) it speaks the older line protocol on its
 standard input and output: see Lines.
 """
 
+# A context starts with these: _ast, _signal and _socket are what the modules of
+# those names are made of, and cost nothing.
+import _ast
+import _signal
+import _socket
 import _thread
-import array
-import ast
-import base64
+import binascii
 import builtins
 import fcntl
-import hashlib
 import io
 import json
 import linecache
 import os
-import select
-import signal
-import socket
 import stat
 import struct
 import sys
@@ -46,6 +46,8 @@ import traceback
 FRAME_MAX = 64 << 20
 EVENT_MAX = 6 << 20
 TEXT_MAX = 1 << 20
+TUNABLES = "glibc.malloc.hugetlb=1"  # see interp.c
+LINK_LOST = 70
 PIDFD_OPEN = 434  # the same on every architecture
 MIMES = (
     ("_repr_html_", "text/html"),
@@ -68,6 +70,10 @@ def pidfd_open(pid):
     if fd < 0:
         raise OSError(ctypes.get_errno(), "pidfd_open")
     return fd
+
+
+def base64(data):
+    return binascii.b2a_base64(data, newline=False).decode()
 
 
 def high(fd):
@@ -108,7 +114,7 @@ class Link:
         self.take(fd)
 
     def take(self, fd):
-        self.sock = socket.socket(fileno=fd)
+        self.sock = _socket.socket(fileno=fd)
         self.sock.setblocking(True)
         self.lock = _thread.allocate_lock()  # threads may display, too
 
@@ -139,10 +145,12 @@ class Link:
     def send(self, kind, obj, fds=()):
         body = json.dumps(obj).encode()
         data = struct.pack(">Ic", len(body) + 1, kind) + body
-        anc = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+        anc = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS,
+                struct.pack(f"{len(fds)}i", *fds))]
         with self.lock:
             sent = self.sock.sendmsg([data], anc if fds else [])
-            self.sock.sendall(data[sent:])
+            if sent < len(data):
+                self.sock.sendall(data[sent:])
 
 
 class Shell:
@@ -165,7 +173,7 @@ class Shell:
         self.own = set(self.names)
         builtins.display = self.display
         os.environ.setdefault("MPLBACKEND", "agg")
-        signal.signal(signal.SIGINT, self.interrupted)
+        _signal.signal(_signal.SIGINT, self.interrupted)
 
     def interrupted(self, _signo, _frame):
         if self.masked:
@@ -253,7 +261,7 @@ class Shell:
                 data[mime] = got
         for mime, got in list(data.items()):
             if isinstance(got, (bytes, bytearray)):
-                data[mime] = base64.b64encode(bytes(got)).decode()
+                data[mime] = base64(bytes(got))
         data.pop("text/plain", None)
         return data
 
@@ -294,7 +302,7 @@ class Shell:
         for num in plt.get_fignums():
             png = io.BytesIO()
             plt.figure(num).savefig(png, format="png", bbox_inches="tight")
-            data = {"image/png": base64.b64encode(png.getvalue()).decode()}
+            data = {"image/png": base64(png.getvalue())}
             self.order()
             self.emit({"event": "display", "text": f"<Figure {num}>",
                        "data": data})
@@ -340,18 +348,18 @@ class Shell:
     def evaluate(self, code, name):
         linecache.cache[name] = (len(code), None,
                                  code.splitlines(keepends=True), name)
-        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        flags = _ast.PyCF_ONLY_AST | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         tree = compile(code, name, "exec", flags)
         last = None
-        if tree.body and isinstance(tree.body[-1], ast.Expr):
-            last = ast.Expression(tree.body.pop().value)
+        if tree.body and isinstance(tree.body[-1], _ast.Expr):
+            last = _ast.Expression(tree.body.pop().value)
         if tree.body:
             self.execute(compile(tree, name, "exec",
-                                 ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+                                 _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
         if last is None:
             return None
         return self.execute(compile(last, name, "eval",
-                                    ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+                                    _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
 
     def execute(self, compiled):
         if not compiled.co_flags & 0x80:  # CO_COROUTINE: awaits at the top
@@ -371,10 +379,18 @@ class Shell:
         print(code, file=sys.stderr)
         return 1
 
-    def failed(self, e):
-        tb = e.__traceback__
+    @staticmethod
+    def theirs(tb):
+        """Our own frames are of no interest to them."""
         while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
             tb = tb.tb_next
+        return tb
+
+    def failed(self, e):
+        tb = last = self.theirs(e.__traceback__)
+        while last is not None:  # nor is the handler of an interrupt
+            at, last = last, self.theirs(last.tb_next)
+            at.tb_next = last
         try:
             lines = traceback.format_exception(type(e), e, tb)
             text = "".join(lines)
@@ -394,6 +410,7 @@ class Shell:
     # --- what it holds ---
 
     def summary(self):
+        import hashlib
         out = {}
         for name, value in list(self.names.items()):
             if name in self.own or name in ("_", "__builtins__"):
@@ -447,25 +464,30 @@ class Runner:
                            self.link.told)
 
     def start(self):
+        if os.environ.get("GLIBC_TUNABLES") == TUNABLES:
+            del os.environ["GLIBC_TUNABLES"]  # it was for us alone
         null_input()
         self.shell.take_streams()
-        sys.path.insert(0, "")
+        if sys.path[:1] != [""]:
+            sys.path.insert(0, "")
         sys.argv = [""]
         self.link.send(b"h", {"python": sys.version.split()[0]})
 
     def serve(self):
-        while True:
-            try:
-                kind, what = self.link.recv()
-            except (EOFError, OSError):
-                os._exit(0)
-            if kind == b"R":
-                code = self.shell.run(what["code"], what.get("env") or {})
-                self.link.send(b"d", {"code": code})
-            elif kind == b"F":
-                self.fork(what["n"])
-            elif kind == b"N":
-                self.link.send(b"n", self.shell.summary())
+        try:
+            while True:
+                self.answer(*self.link.recv())
+        except (EOFError, OSError):
+            os._exit(LINK_LOST)
+
+    def answer(self, kind, what):
+        if kind == b"R":
+            code = self.shell.run(what["code"], what.get("env") or {})
+            self.link.send(b"d", {"code": code})
+        elif kind == b"F":
+            self.fork(**what)
+        elif kind == b"N":
+            self.link.send(b"n", self.shell.summary())
 
     # --- fork ---
 
@@ -475,27 +497,31 @@ class Runner:
         import gc
         import warnings
         self.shell.flush()
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # what is collected in a copy is what is new in it
         count = []
+        said = {"made": 0}
+        middle = None
         try:
-            threads = len(os.listdir("/proc/self/task")) - 1
+            said["threads"] = len(os.listdir("/proc/self/task")) - 1
             count += os.pipe()
-            with warnings.catch_warnings():
+            with self.link.lock, warnings.catch_warnings():
+                # No thread's frame gets between those of the copies.
                 warnings.simplefilter("ignore")
                 middle = os.fork()
-            if middle == 0:
-                self.middle(n, count)
-            os.close(count.pop())
-            made = (os.read(count[0], 1) or b"\0")[0]
-            self.link.send(b"f", {"made": made, "threads": threads})
-            self.reap(middle)
+                if middle == 0:
+                    self.middle(n, *count)
+                os.close(count.pop())
+                while os.read(count[0], 1):
+                    said["made"] += 1
         except OSError as e:
-            self.link.send(b"f", {"made": 0, "why": os.strerror(e.errno)})
+            said["why"] = os.strerror(e.errno)
         finally:
             gc.unfreeze()
             for fd in count:
                 os.close(fd)
+        self.link.send(b"f", said)
+        if middle:
+            self.reap(middle)
 
     @staticmethod
     def reap(pid):
@@ -505,64 +531,54 @@ class Runner:
         except ChildProcessError:  # the code ignores SIGCHLD
             pass
 
-    def middle(self, n, count):
-        made = 0
+    def middle(self, n, told, tell):
+        """They are on their way at the same time, each tells by itself."""
         try:
-            os.close(count[0])
+            os.close(told)
             for _ in range(n):
-                out, err = os.pipe(), os.pipe()
-                ours, theirs = socket.socketpair()
-                away = os.pipe()
-                pid = os.fork()
-                if pid == 0:
-                    os.setsid()  # what is sent to our group is not for it
-                    os.close(count[1])
-                    os.close(away[0])
-                    os.close(away[1])
-                    theirs.close()
-                    os.close(out[0])
-                    os.close(err[0])
-                    self.child(ours.detach(), out[1], err[1])
-                    return
-                os.close(away[1])
-                os.read(away[0], 1)  # it has left the group
-                os.close(away[0])
-                self.link.send(b"c", {}, [out[0], err[0], theirs.fileno(),
-                                          pidfd_open(pid)])
-                for fd in (*out, *err):
-                    os.close(fd)
-                ours.close()
-                theirs.close()
-                made += 1
-        except BaseException:
-            pass
-        os.write(count[1], bytes([made]))
-        os._exit(0)
+                if os.fork() == 0:
+                    self.child(tell)
+            os.close(tell)
+        finally:
+            os._exit(0)
 
-    def child(self, fd, out, err):
-        """Goes on as a context of its own: the caller's caller is serve()."""
-        shell = self.shell
+    def child(self, tell):
+        """Goes on as a context of its own."""
+        shell, link = self.shell, self.link
         try:
-            self.link.sock.close()
-            self.link.take(high(fd))
-            for new, std, spare in ((out, 1, shell.out), (err, 2, shell.err)):
+            os.setsid()  # what is sent to our group is not for it
+            ours, theirs = _socket.socketpair()
+            away = []
+            for std, spare in ((1, shell.out), (2, shell.err)):
+                get, put = os.pipe()
+                away.append(get)
                 try:
                     own = os.path.samestat(os.fstat(std), os.fstat(spare))
                 except OSError:
                     own = False
                 if own:
-                    os.dup2(new, std)
-                os.dup2(new, spare, False)
-                os.close(new)
-            shared = reopen_files({self.link.sock.fileno()})
+                    os.dup2(put, std)
+                os.dup2(put, spare, False)
+                os.close(put)
+            away += theirs.detach(), pidfd_open(os.getpid())
+            private = {ours.fileno(), link.sock.fileno(), tell, *away}
+            shared = reopen_files(private)
+            link.lock = _thread.allocate_lock()
+            link.send(b"c", {}, away)
+            link.sock.close()
+            for fd in away:
+                os.close(fd)
+            link.take(high(ours.detach()))
             shell.pid = os.getpid()
-            if shell.loop is not None:  # its selector is the parent's too
-                shell.loop = None
-            self.link.send(b"h", {"shared": shared})
+            shell.loop = None  # its selector is the parent's too
+            os.write(tell, b"x")
+            os.close(tell)
+            link.send(b"h", {"shared": shared})
             self.serve()
         except BaseException:
             traceback.print_exc()
-        os._exit(70)
+        finally:
+            os._exit(1)
 
 
 class Lines:
@@ -599,6 +615,7 @@ class Lines:
     def pump(self):
         """On a thread: what the pipes carry, until told that all is in."""
         import codecs
+        import select
         dec = {fd: codecs.getincrementaldecoder("utf-8")("replace")
                for fd in self.pipes}
         ending = False

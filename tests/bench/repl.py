@@ -4,8 +4,8 @@
 
     SBX_BUILD=build tests/bench/repl.py [--rounds 7]
 
-A warm call, the first call of a context (which starts an interpreter), and
-forks of a parent that holds 256 MiB: how long the answer takes, and how much
+A warm call, the first call of a context (which starts an interpreter, the one
+that runs this; beside it what that takes by itself), and forks of a parent that holds 256 MiB: how long the answer takes, and how much
 memory the copies are that the parent was not (proportional set size of parent
 and copies after it, less that of the parent before it).
 """
@@ -46,9 +46,13 @@ class Unix(http.client.HTTPConnection):
 class Agent:
     def __init__(self, tmp):
         self.path = f"{tmp}/agent.sock"
-        env = {"PATH": os.environ["PATH"], "SBX_TOKEN": TOKEN,
+        # No wrapper of a version manager, which takes longer than Python.
+        path = os.path.dirname(sys.executable) + ":" + os.environ["PATH"]
+        env = {"PATH": path, "SBX_TOKEN": TOKEN,
                "SBX_LISTEN": f"unix:{self.path}", "SBX_HOST_MODE": "0",
                "SBX_HOMES": f"{tmp}/homes"}
+        if "GLIBC_TUNABLES" in os.environ:
+            env["GLIBC_TUNABLES"] = os.environ["GLIBC_TUNABLES"]
         self.proc = subprocess.Popen([str(paths.AGENT)], env=env,
                                      stdin=subprocess.DEVNULL,
                                      stderr=open(f"{tmp}/log", "wb"))
@@ -160,6 +164,9 @@ def main():
             ran = [warm(a, args.calls) for _ in range(3)]
             row("run_code(\"1+1\"), p50", "ms", [r[0] for r in ran], "1")
             row("run_code(\"1+1\"), p99", "ms", [r[1] for r in ran])
+            row("python3 -c pass", "ms", [timed(lambda: subprocess.run(
+                [sys.executable, "-c", "pass"], check=True))[0]
+                for _ in range(args.rounds)])
             row("first call of a context", "ms", cold(a, args.rounds))
             a.run("1", "small")
             row("fork of 5, small parent", "ms",

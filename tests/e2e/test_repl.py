@@ -148,6 +148,13 @@ def test_it_runs_as_the_sandbox(box):
     assert processes_of(box.uid)
 
 
+def test_surroundings_are_the_sandbox(box):
+    """What the interpreter was started with is not the code's."""
+    r = run(box, "import os, sys\nos.environ.get('GLIBC_TUNABLES'), "
+            "sys.path.count(''), sys.argv, __name__")
+    assert r.result == "(None, 1, [''], '__main__')"
+
+
 def test_env_is_for_the_call(box):
     assert run(box, "import os; os.environ.get('A')",
                env={"A": 5}).result == "'5'"
@@ -410,6 +417,8 @@ def test_timeout_is_an_interrupt_first(box):
             "finally:\n  cleaned = True", timeout=0.2)
     assert r.code == 130 and r.exit["timed_out"] is True
     assert r.exit["state_lost"] is False
+    assert '"<cell 2>", line 3, in <module>' in r.err  # and none of ours
+    assert "<sandbox>" not in r.err and r.err.endswith("KeyboardInterrupt\n")
     assert run(box, "x, cleaned").result == "(1, True)"
 
 
@@ -419,6 +428,7 @@ def test_timeout_of_what_does_not_listen(box):
             "signal.SIG_IGN)\nprint('kept')\nwhile True: pass", timeout=0.2)
     assert r.exit["timed_out"] and r.exit["state_lost"]
     assert r.exit["signal"] == 9 and r.code is None and r.out == "kept\n"
+    assert "error" not in r.exit  # it was us
     assert run(box, "'x' in dir()").result == "False"
 
 
@@ -437,7 +447,7 @@ def test_interpreter_that_dies(box, how, code, sig):
     r = run(box, f"import os\nprint('last words')\n{how}")
     assert r.out == "last words\n"
     assert (r.code, r.exit["signal"]) == (code, sig)
-    assert r.exit["state_lost"] is True
+    assert r.exit["state_lost"] is True and "error" not in r.exit
     assert run(box, "'x' in dir()").result == "False"
 
 
@@ -566,6 +576,23 @@ fd = os.open("data", os.O_RDONLY); _ = os.lseek(fd, 2, os.SEEK_SET)""")
     assert run(box, "os.read(fd, 3)", context=b).result == "b'234'"
     assert run(box, "os.read(fd, 3)").result == "b'234'"
     assert run(box, "f.read(2)", context=b).result == "'45'"
+
+
+def test_fork_is_not_mixed_up_with_what_threads_show(box):
+    run(box, """
+import threading
+shown, stop = 0, False
+def show():
+    global shown
+    while not stop:
+        display("x" * 20000)
+        shown += 1
+t = threading.Thread(target=show)
+t.start()""")
+    names = fork(box, 8)["children"]
+    run(box, "stop = True; t.join()")
+    assert [run(box, "shown >= 0", context=n).result for n in names] == \
+        ["True"] * 8
 
 
 def test_fork_says_what_it_cannot_carry(box):
