@@ -27,6 +27,8 @@ struct joblog {
 	char name[16], old[18];
 	uint64_t size, max;
 	uint64_t lost; /* bytes */
+	uint64_t told; /* bytes of output that the files had until now */
+	uint64_t next; /* ... and with what is in out */
 	struct strbuf begun[2];
 	struct strbuf out;
 };
@@ -65,16 +67,23 @@ joblog_open(int dirfd, const char *name, uint64_t max, struct joblog **out)
 	return 0;
 }
 
+/* part: no end of a line follows. */
 static void
-put_record(struct joblog *l, enum joblog_stream s, struct strv text)
+put_record(struct joblog *l, enum joblog_stream s, struct strv text, bool part)
 {
 	struct timespec ts;
+	size_t from;
 
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	strbuf_addf(&l->out, "{\"t\":%lld,\"s\":\"%s\",\"d\":",
+	strbuf_addf(&l->out, "{\"t\":%lld,\"s\":\"%s\",%s\"d\":",
 		    (long long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000,
-		    names[s]);
+		    names[s], part ? "\"p\":1," : "");
+	from = l->out.len;
 	strbuf_add_json(&l->out, text);
+	if (s != JOBLOG_SYSTEM)
+		l->next += str_json_len((struct strv){l->out.s + from + 1,
+						      l->out.len - from - 2}) +
+			   !part;
 	strbuf_adds(&l->out, "}\n");
 }
 
@@ -84,7 +93,10 @@ rotate(struct joblog *l)
 	if (renameat(l->dirfd, l->name, l->dirfd, l->old) != 0)
 		return;
 	fd_close(&l->fd);
-	(void)!open_file(l);
+	if (open_file(l) != 0)
+		return;
+	(void)!dprintf(l->fd, "{\"at\":%llu}\n", (unsigned long long)l->told);
+	l->size = (uint64_t)lseek(l->fd, 0, SEEK_END);
 }
 
 /* Writes what put_record() has gathered. A record that was written in part is
@@ -98,7 +110,9 @@ flush(struct joblog *l)
 		rotate(l);
 	if (l->fd != -1 && fd_write_all(l->fd, l->out.s, l->out.len) == 0) {
 		l->size += l->out.len;
+		l->told = l->next;
 	} else {
+		l->next = l->told;
 		l->lost += l->out.len;
 		if (l->fd != -1)
 			(void)!ftruncate(l->fd, (off_t)l->size);
@@ -118,7 +132,7 @@ confess(struct joblog *l)
 		       "%llu bytes of the log could not be written",
 		       (unsigned long long)lost);
 	l->lost = 0;
-	put_record(l, JOBLOG_SYSTEM, strv_of(text));
+	put_record(l, JOBLOG_SYSTEM, strv_of(text), false);
 	flush(l);
 	if (l->lost != 0)
 		l->lost = lost;
@@ -136,15 +150,15 @@ cut_at(const char *p)
 }
 
 static void
-put_line(struct joblog *l, enum joblog_stream s, struct strv line)
+put_line(struct joblog *l, enum joblog_stream s, struct strv line, bool part)
 {
 	while (line.len > JOBLOG_LINE) {
 		size_t n = cut_at(line.p);
 
-		put_record(l, s, (struct strv){line.p, n});
+		put_record(l, s, (struct strv){line.p, n}, true);
 		line = strv_from(line, n);
 	}
-	put_record(l, s, line);
+	put_record(l, s, line, part);
 }
 
 void
@@ -159,10 +173,11 @@ joblog_add(struct joblog *l, enum joblog_stream s, const char *p, size_t n)
 		line = (struct strv){rest.p, (size_t)nl};
 		if (begun->len > 0) {
 			strbuf_addv(begun, line);
-			put_line(l, s, (struct strv){begun->s, begun->len});
+			put_line(l, s, (struct strv){begun->s, begun->len},
+				 false);
 			strbuf_reset(begun);
 		} else {
-			put_line(l, s, line);
+			put_line(l, s, line, false);
 		}
 		rest = strv_from(rest, (size_t)nl + 1);
 	}
@@ -170,7 +185,7 @@ joblog_add(struct joblog *l, enum joblog_stream s, const char *p, size_t n)
 	while (begun->len > JOBLOG_LINE) {
 		size_t cut = cut_at(begun->s);
 
-		put_record(l, s, (struct strv){begun->s, cut});
+		put_record(l, s, (struct strv){begun->s, cut}, true);
 		memmove(begun->s, begun->s + cut, begun->len - cut + 1);
 		begun->len -= cut;
 	}
@@ -186,7 +201,7 @@ joblog_say(struct joblog *l, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	put_record(l, JOBLOG_SYSTEM, strv_of(text));
+	put_record(l, JOBLOG_SYSTEM, strv_of(text), false);
 	flush(l);
 }
 
@@ -198,7 +213,8 @@ joblog_close(struct joblog *l)
 	for (int s = 0; s < 2; s++) {
 		if (l->begun[s].len > 0)
 			put_line(l, (enum joblog_stream)s,
-				 (struct strv){l->begun[s].s, l->begun[s].len});
+				 (struct strv){l->begun[s].s, l->begun[s].len},
+				 true);
 		strbuf_clear(&l->begun[s]);
 	}
 	flush(l);

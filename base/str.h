@@ -71,6 +71,10 @@ void strbuf_addf(struct strbuf *b, const char *fmt, ...) SBX_PRINTF(2, 3);
 /* Adds v as a JSON string with its quotes (RFC 8259); bytes that are not
  * UTF-8 become U+FFFD as Python's errors="replace" makes them. */
 void strbuf_add_json(struct strbuf *b, struct strv v);
+/* What stands between the quotes of a JSON string that strbuf_add_json() wrote:
+ * how many bytes it stands for, and those bytes. */
+size_t str_json_len(struct strv v);
+void strbuf_add_unjson(struct strbuf *b, struct strv v);
 /* Adds v with &<>"' escaped for HTML text and attributes. */
 void strbuf_add_html(struct strbuf *b, struct strv v);
 /* Hands the bytes over to the caller (free() them); b is empty after. */

@@ -170,6 +170,78 @@ strbuf_add_json(struct strbuf *b, struct strv v)
 	strbuf_addc(b, '"');
 }
 
+/* The character of the escape at v, which is whole; returns the escape's
+ * length. */
+static size_t
+json_escape(struct strv v, unsigned *code)
+{
+	static const char shorts[] = "b\bt\tn\nf\fr\r";
+	const char *at;
+
+	*code = '\\';
+	if (v.len >= 6 && v.p[1] == 'u') {
+		*code = 0;
+		for (size_t i = 2; i < 6; i++) {
+			int digit = str_hex_value(v.p[i]);
+
+			*code = *code << 4 | (unsigned)(digit < 0 ? 0 : digit);
+		}
+		return 6;
+	}
+	if (v.len < 2)
+		return v.len;
+	at = v.p[1] != '\0' ? strchr(shorts, v.p[1]) : NULL;
+	*code = (unsigned char)(at != NULL ? at[1] : v.p[1]);
+	return 2;
+}
+
+size_t
+str_json_len(struct strv v)
+{
+	size_t n = 0;
+	unsigned code = 0;
+	const char *esc;
+
+	while (v.len > 0 && (esc = memchr(v.p, '\\', v.len)) != NULL) {
+		n += (size_t)(esc - v.p);
+		v = strv_from(v, (size_t)(esc - v.p));
+		v = strv_from(v, json_escape(v, &code));
+		n += code < 0x80 ? 1 : code < 0x800 ? 2 : 3;
+	}
+	return n + v.len;
+}
+
+static void
+add_utf8(struct strbuf *b, unsigned code)
+{
+	if (code < 0x80) {
+		strbuf_addc(b, (char)code);
+		return;
+	}
+	if (code < 0x800) {
+		strbuf_addc(b, (char)(0xc0 | code >> 6));
+	} else {
+		strbuf_addc(b, (char)(0xe0 | code >> 12));
+		strbuf_addc(b, (char)(0x80 | (code >> 6 & 0x3f)));
+	}
+	strbuf_addc(b, (char)(0x80 | (code & 0x3f)));
+}
+
+void
+strbuf_add_unjson(struct strbuf *b, struct strv v)
+{
+	unsigned code = 0;
+	const char *esc;
+
+	while (v.len > 0 && (esc = memchr(v.p, '\\', v.len)) != NULL) {
+		strbuf_add(b, v.p, (size_t)(esc - v.p));
+		v = strv_from(v, (size_t)(esc - v.p));
+		v = strv_from(v, json_escape(v, &code));
+		add_utf8(b, code);
+	}
+	strbuf_addv(b, v);
+}
+
 void
 strbuf_add_html(struct strbuf *b, struct strv v)
 {

@@ -24,7 +24,8 @@
 
 /* A line holds at most 16 KiB of text, six times that when all of it is
  * escaped. */
-#define BUFFER (256U * 1024)
+#define BUFFER  (256U * 1024)
+#define AT_HEAD "{\"at\":"
 
 struct logtail {
 	char *dir;
@@ -93,6 +94,7 @@ find_tail(struct logtail *l, int fd, uint64_t *lines)
 {
 	bool whole = false; /* the end of the last whole line was passed */
 	struct stat st;
+	size_t last = 0;
 	uint64_t at;
 
 	if (fstat(fd, &st) != 0)
@@ -102,6 +104,7 @@ find_tail(struct logtail *l, int fd, uint64_t *lines)
 		size_t n = at < BUFFER ? (size_t)at : BUFFER;
 
 		at -= n;
+		last = n;
 		if (pread(fd, l->buffer, n, (off_t)at) != (ssize_t)n)
 			return 0;
 		for (size_t i = n; i > 0; i--) {
@@ -114,7 +117,9 @@ find_tail(struct logtail *l, int fd, uint64_t *lines)
 				return at + i;
 		}
 	}
-	if (whole)
+	/* The first line of the file, unless it says what was before. */
+	if (whole &&
+	    !strv_starts((struct strv){l->buffer, last}, STRV(AT_HEAD)))
 		--*lines;
 	return 0;
 }
@@ -229,11 +234,13 @@ logtail_read(struct logtail *l, size_t most,
 }
 
 /* --- records ----------------------------------------------------------- */
-/* {"t":123,"s":"stdout","d":"…"}: the text is a JSON string already, and what
- * wrote it is a program of ours; it is copied as it is. */
-static bool
-cut_line(struct strv line, int64_t *ms, struct strv *text, bool *about)
+/* {"t":123,"s":"stdout","d":"…"}, before "d" maybe "p":1 (no end of a line
+ * follows): the text is a JSON string already, and what wrote it is a program
+ * of ours; it is copied as it is. */
+bool
+logtail_parse(struct strv line, struct logtail_record *out)
 {
+	static const struct strv part = STRV("\"p\":1,");
 	uint64_t t;
 	struct strv number;
 
@@ -241,33 +248,51 @@ cut_line(struct strv line, int64_t *ms, struct strv *text, bool *about)
 	    !strv_ends(line, STRV("\"}")))
 		return false;
 	line = strv_from(line, 5);
-	line.len--;
+	line.len -= 2;
 	if (!strv_cut(&line, ',', &number) || line.p == NULL ||
 	    strv_parse_u64(number, INT64_MAX / 2, true, &t) != 0 ||
 	    !strv_starts(line, STRV("\"s\":\"")))
 		return false;
 	line = strv_from(line, 5);
-	*about = strv_starts(line, STRV("system\""));
+	out->about = strv_starts(line, STRV("system\""));
 	while (line.len > 0 && line.p[0] >= 'a' && line.p[0] <= 'z')
 		line = strv_from(line, 1);
-	if (!strv_starts(line, STRV("\",\"d\":\"")))
+	if (!strv_starts(line, STRV("\",")))
 		return false;
-	*text = strv_from(line, 6);
-	*ms = (int64_t)t;
-	return text->len >= 2;
+	line = strv_from(line, 2);
+	out->part = strv_starts(line, part);
+	if (out->part)
+		line = strv_from(line, part.len);
+	if (!strv_starts(line, STRV("\"d\":\"")))
+		return false;
+	out->text = strv_from(line, 5);
+	out->ms = (int64_t)t;
+	return true;
+}
+
+bool
+logtail_base(struct strv line, uint64_t *at)
+{
+	const struct strv head = STRV(AT_HEAD);
+
+	if (!strv_starts(line, head) || !strv_ends(line, STRV("}")))
+		return false;
+	line = strv_from(line, head.len);
+	line.len--;
+	return strv_parse_u64(line, INT64_MAX, true, at) == 0;
 }
 
 bool
 logtail_add_sse(struct strbuf *b, struct strv line, struct logtail_time *t)
 {
-	struct strv text;
+	struct logtail_record r;
 	int64_t ms;
 	struct tm tm;
 	char tail[16];
-	bool about;
 
-	if (!cut_line(line, &ms, &text, &about))
+	if (!logtail_parse(line, &r))
 		return false;
+	ms = r.ms;
 	if (t->text[0] == '\0' || t->second != ms / 1000) {
 		time_t s = (time_t)(ms / 1000);
 
@@ -282,10 +307,9 @@ logtail_add_sse(struct strbuf *b, struct strv line, struct logtail_time *t)
 	(void)snprintf(tail, sizeof(tail), ".%03dZ\"", (int)(ms % 1000));
 	strbuf_adds(b, tail);
 	strbuf_add(b, ",\"data\":\"", 9);
-	if (about) /* not said by the job, as the Hub marks such lines */
+	if (r.about) /* not said by the job, as the Hub marks such lines */
 		strbuf_add(b, "===== ", 6);
-	text = strv_from(text, 1);
-	strbuf_addv(b, text);
-	strbuf_add(b, "}\n\n", 3);
+	strbuf_addv(b, r.text);
+	strbuf_add(b, "\"}\n\n", 4);
 	return true;
 }

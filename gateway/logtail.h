@@ -29,6 +29,20 @@ size_t logtail_read(struct logtail *l, size_t most,
 		    void (*fn)(struct strv line, bool gap, void *arg),
 		    void *arg);
 
+/* One line of a log file, as it was written. */
+struct logtail_record {
+	int64_t ms;       /* since 1970 */
+	bool about;       /* not said by the job, but about it */
+	bool part;        /* the rest of its line follows in the next record of
+			   * that stream, or there was no end of a line */
+	struct strv text; /* as JSON has it, without the quotes */
+};
+/* False: it is none. */
+bool logtail_parse(struct strv line, struct logtail_record *out);
+/* The first line of a file that is not the job's first one says how many bytes
+ * of output were before it. False: it is another line. */
+bool logtail_base(struct strv line, uint64_t *at);
+
 /* One line of a log file as an SSE record of the Hub's log stream; false (and
  * nothing added) when it is not one. */
 struct logtail_time { /* the second that was formatted last; zeroed is ready */

@@ -41,6 +41,13 @@ tests_unit_test_ring_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_ring_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_joblog
+TESTS += tests/unit/test_joblog
+tests_unit_test_joblog_SOURCES = tests/unit/test_joblog.c
+tests_unit_test_joblog_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_joblog_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_rmtree
 TESTS += tests/unit/test_rmtree
 tests_unit_test_rmtree_SOURCES = tests/unit/test_rmtree.c

@@ -231,8 +231,13 @@ records(void **state)
 	    {"{\"t\":0,\"s\":\"stderr\",\"d\":\"x\"}",
 	     "data: {\"timestamp\":\"1970-01-01T00:00:00.000Z\","
 	     "\"data\":\"x\"}\n\n"},
+	    {"{\"t\":0,\"s\":\"stdout\",\"p\":1,\"d\":\"\"}",
+	     "data: {\"timestamp\":\"1970-01-01T00:00:00.000Z\","
+	     "\"data\":\"\"}\n\n"},
 	    {"", NULL},
 	    {"{}", NULL},
+	    {"{\"at\":12}", NULL},
+	    {"{\"t\":1,\"s\":\"stdout\",\"q\":1,\"d\":\"x\"}", NULL},
 	    {"{\"t\":,\"s\":\"stdout\",\"d\":\"x\"}", NULL},
 	    {"{\"t\":-1,\"s\":\"stdout\",\"d\":\"x\"}", NULL},
 	    {"{\"t\":1,\"s\":\"stdout\",\"d\":\"}", NULL},
@@ -255,13 +260,59 @@ records(void **state)
 	}
 }
 
+static void
+parts_and_bases(void **state)
+{
+	struct logtail_record r;
+	uint64_t at = 7;
+
+	(void)state;
+	assert_true(logtail_parse(
+	    STRV("{\"t\":5,\"s\":\"stderr\",\"p\":1,\"d\":\"a\\n\"}"), &r));
+	assert_true(r.part && !r.about && r.ms == 5);
+	assert_true(strv_eq(r.text, STRV("a\\n")));
+	assert_true(
+	    logtail_parse(STRV("{\"t\":5,\"s\":\"system\",\"d\":\"\"}"), &r));
+	assert_true(!r.part && r.about && r.text.len == 0);
+	assert_true(logtail_base(STRV("{\"at\":1234567890123}"), &at));
+	assert_int_equal(at, 1234567890123);
+	assert_false(logtail_base(STRV("{\"at\":-1}"), &at));
+	assert_false(logtail_base(STRV("{\"at\":1"), &at));
+	assert_false(logtail_base(STRV("{\"t\":1}"), &at));
+}
+
+/* What a file begins with is not one of the last lines. */
+static void
+base_is_no_line(void **state)
+{
+	static const struct {
+		uint64_t tail;
+		const char *want;
+	} rows[] = {{LOGTAIL_ALL, "{\"at\":2},a,b,{\"at\":6},c,"},
+		    {4, "{\"at\":2},a,b,{\"at\":6},c,"},
+		    {3, "a,b,{\"at\":6},c,"},
+		    {2, "b,{\"at\":6},c,"},
+		    {1, "c,"}};
+
+	(void)state;
+	append("log.1", "{\"at\":2}\na\nb\n");
+	append("log", "{\"at\":6}\nc\n");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct logtail *l = logtail_new(dir, rows[i].tail);
+
+		expect(l, rows[i].want);
+		logtail_free(l);
+	}
+}
+
 int
 main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    T(growing), T(both_files), T(tail_follows), T(too_slow),
-	    T(no_line), T(links),      T(records),
+	    T(growing),  T(both_files),      T(tail_follows),
+	    T(too_slow), T(no_line),         T(links),
+	    T(records),  T(parts_and_bases), T(base_is_no_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -327,6 +327,34 @@ test_json_like_python(void **state)
 	}
 }
 
+/* What was escaped, back again; but what was no text stays U+FFFD. */
+static void
+test_unjson(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(python); i++) {
+		struct strv in = {python[i].in, python[i].in_len};
+		struct strbuf esc = {0}, back = {0}, again = {0};
+		struct strv inner;
+
+		strbuf_add_json(&esc, in);
+		inner = (struct strv){esc.s + 1, esc.len - 2};
+		strbuf_add_unjson(&back, inner);
+		assert_int_equal(str_json_len(inner), back.len);
+		if (utf8_valid(in)) {
+			assert_int_equal(back.len, in.len);
+			assert_memory_equal(back.s, in.p, in.len);
+		}
+		strbuf_add_json(&again, (struct strv){back.s, back.len});
+		assert_int_equal(again.len, esc.len);
+		assert_memory_equal(again.s, esc.s, esc.len);
+		strbuf_clear(&esc);
+		strbuf_clear(&back);
+		strbuf_clear(&again);
+	}
+	assert_int_equal(str_json_len(STRV("\\")), 1);
+}
+
 static void
 test_utf8_valid(void **state)
 {
@@ -350,6 +378,7 @@ main(void)
 	    cmocka_unit_test(test_strbuf),
 	    cmocka_unit_test(test_html),
 	    cmocka_unit_test(test_json_like_python),
+	    cmocka_unit_test(test_unjson),
 	    cmocka_unit_test(test_utf8_valid),
 	};
 
