@@ -58,11 +58,12 @@ add_lack(struct strbuf *b, const char *what, int eno)
 		    strerror(eno));
 }
 
+/* What came out of a snapshot stays as it is. */
 static int
 make_dir(const char *path, mode_t mode, uid_t uid)
 {
-	if (mkdir(path, mode) != 0 && errno != EEXIST)
-		return -1;
+	if (mkdir(path, mode) != 0)
+		return errno == EEXIST ? 0 : -1;
 	if (chmod(path, mode) != 0)
 		return -1;
 	return geteuid() == 0 && uid != 0 ? chown(path, uid, uid) : 0;
@@ -202,7 +203,10 @@ show(int root_fd, const char *name)
 		if (n < 0)
 			return -1;
 		target[n] = '\0';
-		return symlinkat(target, root_fd, name);
+		/* One that is there came out of a snapshot. */
+		return symlinkat(target, root_fd, name) == 0 || errno == EEXIST
+			   ? 0
+			   : -1;
 	}
 	if (!S_ISDIR(sb.st_mode))
 		return 0;
@@ -405,7 +409,8 @@ make_resolv(const struct jobroot *r, int root_fd)
 				return -1;
 			*last = '/';
 		}
-		fd = open_in(root_fd, link, O_WRONLY | O_CREAT | O_TRUNC);
+		fd = open_in(root_fd, link,
+			     O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
 		if (fd == -1)
 			return -1;
 		n = fd_write_all(fd, r->resolv, strlen(r->resolv));

@@ -89,7 +89,8 @@ start_process(struct agentctl *a)
 {
 	char name[] = "sbx-agent";
 	char *argv[] = {name, NULL}, **env = make_env(a);
-	const struct child_spec s = {a->path, argv, env, -1};
+	const struct child_spec s = {
+	    .path = a->path, .argv = argv, .env = env, .fd = -1};
 	int eno = child_start(&s, &a->pid);
 
 	free_env(env);

@@ -55,11 +55,23 @@ child_env_free(char **env)
 	free(env);
 }
 
+/* First out of the way of those that come to be there. */
+static void
+place_more(const struct child_spec *s)
+{
+	int fds[CHILD_MORE_MAX];
+
+	for (unsigned i = 0; i < s->nmore; i++)
+		fds[i] = fcntl(s->more[i], F_DUPFD_CLOEXEC, 64);
+	for (unsigned i = 0; i < s->nmore; i++)
+		(void)dup2(fds[i], CHILD_FD + 1 + (int)i);
+}
+
 static void
 exec_child(const struct child_spec *s, pid_t parent, int err_fd)
 {
 	sigset_t none;
-	int eno;
+	int eno, fd = s->fd;
 
 	for (int sig = 1; sig < NSIG; sig++)
 		(void)signal(sig, SIG_DFL);
@@ -67,12 +79,15 @@ exec_child(const struct child_spec *s, pid_t parent, int err_fd)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)setpgid(0, 0);
 	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (err_fd == CHILD_FD)
-		err_fd = fcntl(err_fd, F_DUPFD_CLOEXEC, CHILD_FD + 1);
-	if (s->fd == CHILD_FD)
-		(void)fcntl(s->fd, F_SETFD, 0);
-	else if (s->fd >= 0)
-		(void)dup2(s->fd, CHILD_FD);
+	if (err_fd <= CHILD_FD + CHILD_MORE_MAX)
+		err_fd = fcntl(err_fd, F_DUPFD_CLOEXEC, 64);
+	if (fd > CHILD_FD && s->nmore != 0)
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 64);
+	place_more(s);
+	if (fd == CHILD_FD)
+		(void)fcntl(fd, F_SETFD, 0);
+	else if (fd >= 0)
+		(void)dup2(fd, CHILD_FD);
 	if (getppid() == parent)
 		(void)execvpe(s->path, s->argv, s->env);
 	eno = errno;

@@ -11,13 +11,16 @@
 
 #include "base/defs.h"
 
-#define CHILD_FD 3 /* what child_spec.fd is to the child */
+#define CHILD_FD       3 /* what child_spec.fd is to the child */
+#define CHILD_MORE_MAX 4
 
 struct child_spec {
 	const char *path;
 	char *const *argv;
 	char *const *env;
-	int fd; /* -1: none; borrowed */
+	int fd;          /* -1: none; borrowed, like the others */
+	const int *more; /* what are CHILD_FD + 1, ... to the child */
+	unsigned nmore;  /* at most CHILD_MORE_MAX */
 };
 
 /* malloc'ed: the program of that name beside our own, else the name. */

@@ -223,6 +223,10 @@ check_gateway(struct gw_conf *c, char **msg)
 		return gwconf_bad(c, msg, &at,
 				  "needs the embedded agent: enabled = yes in "
 				  "[agent]");
+	at.section = "snapshots";
+	at.key = "dir";
+	if (c->snapshots.dir != NULL && c->snapshots.dir[0] != '/')
+		return gwconf_bad(c, msg, &at, "must be an absolute path");
 	at.section = "timeouts";
 	at.key = "wait";
 	if (c->t.wait > c->t.wait_max)

@@ -408,6 +408,8 @@ fill_rest(struct gw_conf *c, char **msg)
 	memcpy(&c->t, conf_section(c->ini, "timeouts"), sizeof(c->t));
 	memcpy(&c->podflare, conf_section(c->ini, "podflare"),
 	       sizeof(c->podflare));
+	memcpy(&c->snapshots, conf_section(c->ini, "snapshots"),
+	       sizeof(c->snapshots));
 	c->log_level = lo->level;
 	c->log_file = dup_or_null(lo->file);
 	c->log_json = lo->json;

@@ -94,6 +94,13 @@ struct gw_podflare {
 	uint64_t max_sandboxes, max_per_namespace; /* 0 of these: no bound */
 };
 
+struct gw_snapshots {
+	char *dir;                     /* NULL: STATE_DIR/snapshots */
+	uint64_t max_bytes, max_files; /* in one */
+	uint64_t max_count;            /* in one namespace */
+	uint64_t concurrent;           /* being written at once */
+};
+
 struct gw_timeouts { /* all in ms */
 	uint64_t head, idle, handshake, body, write, connect, wait;
 	uint64_t wait_max;  /* cap for ?wait= */
@@ -150,6 +157,7 @@ struct gw_conf {
 	struct gw_launch launch;
 	struct gw_jobs jobs;
 	struct gw_podflare podflare;
+	struct gw_snapshots snapshots; /* dir is ini's */
 
 	struct gw_limits limits;
 	struct gw_timeouts t;

@@ -192,6 +192,18 @@ dump_podflare(const struct gw_podflare *p, struct strbuf *b)
 	put_u64(b, "max_per_namespace", p->max_per_namespace);
 }
 
+static void
+dump_snapshots(const struct gw_snapshots *s, struct strbuf *b)
+{
+	strbuf_adds(b, "\n[snapshots]\n");
+	if (s->dir != NULL)
+		put(b, "dir", s->dir);
+	put_u64(b, "max_bytes", s->max_bytes);
+	put_u64(b, "max_files", s->max_files);
+	put_u64(b, "max_count", s->max_count);
+	put_u64(b, "concurrent", s->concurrent);
+}
+
 void
 gwconf_dump(const struct gw_conf *c, struct strbuf *b)
 {
@@ -203,6 +215,7 @@ gwconf_dump(const struct gw_conf *c, struct strbuf *b)
 	launchconf_dump(c, b);
 	jobconf_dump(&c->jobs, b);
 	dump_podflare(&c->podflare, b);
+	dump_snapshots(&c->snapshots, b);
 	dump_numbers("limits", &c->limits, b);
 	dump_numbers("timeouts", &c->t, b);
 	strbuf_adds(b, "\n[log]\n");

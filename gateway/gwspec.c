@@ -39,6 +39,8 @@ static const struct conf_section sections[] = {
      "A size of machine that a job may ask for; the first is the default."},
     {"podflare", false, sizeof(struct gw_podflare),
      "The Podflare API: Python that remembers, and its forks."},
+    {"snapshots", false, sizeof(struct gw_snapshots),
+     "Archives of what jobs wrote."},
     {"limits", false, sizeof(struct gw_limits), "Upper bounds."},
     {"timeouts", false, sizeof(struct gw_timeouts), "Deadlines."},
     {"log", false, sizeof(struct sec_log), "What is written where."},
@@ -72,6 +74,8 @@ static const struct conf_section sections[] = {
 	KEY("flavor", sec_flavor, f, n, t, d, lo, hi, NULL, h)
 #define POD(f, n, t, d, lo, hi, h)                                             \
 	KEY("podflare", gw_podflare, f, n, t, d, lo, hi, NULL, h)
+#define SN(f, t, d, lo, hi, h)                                                 \
+	KEY("snapshots", gw_snapshots, f, #f, t, d, lo, hi, NULL, h)
 #define LIM(f, t, d, lo, hi, h)                                                \
 	KEY("limits", gw_limits, f, #f, t, d, lo, hi, NULL, h)
 #define T(f, d, lo, h)                                                         \
@@ -275,6 +279,17 @@ static const struct conf_key keys[] = {
 	  "sandboxes at once; forks share the one of their parent"),
 	POD(max_per_namespace, "max_per_namespace", CONF_U64, "0", 0, 100000,
 	  "of them, in one namespace; 0: no bound"),
+
+	SN(dir, CONF_STRING, NULL, 0, 0,
+	   "directory for them, ours alone (STATE_DIR/snapshots)"),
+	SN(max_bytes, CONF_SIZE, "64G", 1, 1ULL << 50,
+	   "of files in one of them, holes not counted"),
+	SN(max_files, CONF_U64, "2000000", 1, 100000000,
+	   "files and directories in one of them"),
+	SN(max_count, CONF_U64, "100", 1, 100000,
+	   "snapshots of one namespace"),
+	SN(concurrent, CONF_U64, "2", 1, 64,
+	   "being written at the same time; others wait"),
 
 	LIM(conns, CONF_U64, "16384", 1, 1000000,
 	  "connections per worker"),

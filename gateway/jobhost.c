@@ -15,12 +15,16 @@
 #include "gateway/launch.h"
 #include "gateway/launchapi.h"
 #include "gateway/owner.h"
+#include "gateway/snapapi.h"
+#include "gateway/snapshots.h"
 
 struct jobhost {
 	struct jobhost_options o;
 	struct launcher *launcher;
 	struct jobs *jobs;
+	struct snapshots *snapshots;
 	struct jobapi *face;
+	struct snapapi *snap_face;
 };
 
 static void
@@ -77,6 +81,21 @@ start_jobs(struct jobhost *h, char **msg)
 	return r;
 }
 
+static int
+start_snapshots(struct jobhost *h, char **msg)
+{
+	const struct gw_conf *conf = h->o.conf;
+	const char *dir = conf->snapshots.dir;
+	char *own = dir != NULL && dir[0] != '\0'
+			? xstrdup(dir)
+			: xasprintf("%s/snapshots", conf->state_dir);
+	const struct snapshots_options so = {.jobs = h->jobs, .dir = own};
+	int r = snapshots_new(&so, &h->snapshots, msg);
+
+	free(own);
+	return r;
+}
+
 static bool
 asked_for(const struct gw_conf *conf)
 {
@@ -96,8 +115,10 @@ jobhost_start(const struct jobhost_options *o, struct jobhost **out, char **msg)
 	h = xcalloc(1, sizeof(*h));
 	h->o = *o;
 	if ((r = start_launcher(h, msg)) == 0 &&
-	    (r = start_jobs(h, msg)) == 0) {
+	    (r = start_jobs(h, msg)) == 0 &&
+	    (r = start_snapshots(h, msg)) == 0) {
 		h->face = jobapi_new(o->api, h->jobs);
+		h->snap_face = snapapi_new(o->api, h->jobs, h->snapshots);
 		launchapi_add(o->api, h->launcher);
 		jobs_adopt(h->jobs);
 		*out = h;
@@ -110,6 +131,12 @@ jobhost_start(const struct jobhost_options *o, struct jobhost **out, char **msg)
 	free(*msg);
 	*msg = NULL;
 	return 0;
+}
+
+struct snapshots *
+jobhost_snapshots(const struct jobhost *h)
+{
+	return h->snapshots;
 }
 
 void
@@ -150,6 +177,7 @@ void
 jobhost_drain(struct jobhost *h)
 {
 	jobapi_drain(h->face);
+	snapapi_drain(h->snap_face);
 }
 
 void
@@ -157,7 +185,9 @@ jobhost_free(struct jobhost *h)
 {
 	if (h == NULL)
 		return;
+	snapapi_free(h->snap_face);
 	jobapi_free(h->face);
+	snapshots_free(h->snapshots);
 	jobs_free(h->jobs);
 	launcher_free(h->launcher);
 	free(h);

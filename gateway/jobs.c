@@ -129,6 +129,25 @@ jobs_totals(const struct jobs *js)
 	return &js->totals;
 }
 
+struct jobstore *
+jobs_store(struct jobs *js)
+{
+	return js->store;
+}
+
+int
+jobs_commit(struct jobs *js)
+{
+	task_post(js->o.loop, &js->batch); /* tells the steps among it */
+	return jobs_flush(js);
+}
+
+int
+jobs_tree(struct jobs *js, const char *id, struct launch_tree *out)
+{
+	return launch_tree(js->o.launcher, id, out);
+}
+
 char *
 jobs_dir(const struct jobs *js, const char *id)
 {

@@ -21,6 +21,7 @@
 
 struct gw_conf;
 struct jobs;
+struct launch_tree;
 struct launcher;
 struct loop;
 
@@ -58,6 +59,14 @@ struct jobs_totals {
 	uint64_t created, ended[JOB_EVENTS];
 };
 const struct jobs_totals *jobs_totals(const struct jobs *js);
+/* For who keeps other records in the same database. */
+struct jobstore *jobs_store(struct jobs *js);
+/* What was changed there lasts from now on; else none of it happened. E_FULL,
+ * E_SYS. */
+int jobs_commit(struct jobs *js) SBX_MUST_CHECK;
+/* See launch_tree(). */
+int jobs_tree(struct jobs *js, const char *id,
+	      struct launch_tree *out) SBX_MUST_CHECK;
 /* The directory of a job (its log is in it), malloc'ed. */
 char *jobs_dir(const struct jobs *js, const char *id);
 

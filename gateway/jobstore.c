@@ -122,7 +122,31 @@ static const char *const migrations[] = {
     " pos INTEGER NOT NULL,"
     " tag TEXT NOT NULL,"
     " PRIMARY KEY (job, pos)) WITHOUT ROWID;"
-    "CREATE INDEX tag_find ON tag (ns, tag, job);"};
+    "CREATE INDEX tag_find ON tag (ns, tag, job);",
+    "CREATE TABLE snapshot ("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " id TEXT NOT NULL UNIQUE,"
+    " ns TEXT NOT NULL,"
+    " user TEXT NOT NULL,"
+    " job TEXT NOT NULL,"
+    " trigger INTEGER NOT NULL,"
+    " request_id TEXT,"
+    " state INTEGER NOT NULL,"
+    " reason TEXT,"
+    " image TEXT,"
+    " file TEXT NOT NULL,"
+    " size INTEGER NOT NULL DEFAULT 0,"
+    " bytes INTEGER NOT NULL DEFAULT 0,"
+    " entries INTEGER NOT NULL DEFAULT 0,"
+    " changed INTEGER NOT NULL DEFAULT 0,"
+    " skipped INTEGER NOT NULL DEFAULT 0,"
+    " created_ms INTEGER NOT NULL,"
+    " completed_ms INTEGER NOT NULL DEFAULT 0,"
+    " updated_ms INTEGER NOT NULL);"
+    "CREATE INDEX snapshot_ns ON snapshot (ns, seq);"
+    "CREATE INDEX snapshot_job ON snapshot (job, seq);"
+    "CREATE UNIQUE INDEX snapshot_request ON snapshot (ns, request_id)"
+    " WHERE request_id IS NOT NULL;"};
 #define SCHEMA ((int)ARRAY_LEN(migrations))
 
 /* --- statements -------------------------------------------------------- */

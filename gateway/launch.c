@@ -99,6 +99,14 @@ launch_register(struct launcher *l, const char *id, struct strv token,
 	return l->ops->reg(l, id, token, address, why);
 }
 
+int
+launch_tree(struct launcher *l, const char *id, struct launch_tree *out)
+{
+	if (l->ops->tree == NULL)
+		return E_UNSUPPORTED;
+	return l->ops->tree(l, id, out);
+}
+
 char *
 launch_dir(const struct launcher *l, const char *id)
 {

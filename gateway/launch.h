@@ -172,6 +172,19 @@ void launch_remove(struct launcher *l, const char *id);
 int launch_register(struct launcher *l, const char *id, struct strv token,
 		    struct strv address, char **why) SBX_MUST_CHECK;
 
+/* The files of a job, where the launcher has them on this machine. */
+struct launch_tree {
+	char *dir;                /* malloc'ed */
+	const char *const *parts; /* directories in it that are the job's;
+				   * NULL-ended, static */
+	uid_t base;               /* of the job's ids; what is root in there */
+	unsigned ids;
+};
+/* E_UNSUPPORTED: they are not here. E_NOTFOUND: they are (being) removed,
+ * since it has ended; or it is not this launcher's. */
+int launch_tree(struct launcher *l, const char *id,
+		struct launch_tree *out) SBX_MUST_CHECK;
+
 /* JOBS_DIR/<id>, malloc'ed; NULL when id is not an id. */
 char *launch_dir(const struct launcher *l, const char *id);
 bool launch_id_valid(struct strv id);
@@ -192,6 +205,9 @@ struct launcher_ops {
 	void (*stop)(struct launch *j, uint64_t grace_ms);
 	void (*drop)(struct launch *j);
 	void (*remove)(struct launcher *l, const char *id);
+	/* NULL: there are none */
+	int (*tree)(struct launcher *l, const char *id,
+		    struct launch_tree *out);
 	/* NULL: refuses */
 	int (*reg)(struct launcher *l, const char *id, struct strv token,
 		   struct strv address, char **why);

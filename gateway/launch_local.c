@@ -694,6 +694,32 @@ local_set_conf(struct launcher *base, const struct gw_conf *conf)
 	}
 }
 
+/* exit.json comes before the files go. */
+static int
+local_tree(struct launcher *base, const char *id, struct launch_tree *out)
+{
+	static const char *const parts[] = {
+	    "upper", "data/root", "data/home", "data/tmp", "data/vartmp", NULL};
+	struct local *l = LOCAL(base);
+	const struct local_job *j = l->jobs;
+
+	while (j != NULL && strcmp(j->base.id, id) != 0)
+		j = j->next;
+	if (j == NULL || j->state == WAITING || !exists(j->dir, "fs") ||
+	    exists(j->dir, "exit.json"))
+		return E_NOTFOUND;
+	out->dir = xasprintf("%s/fs", j->dir);
+	out->parts = parts;
+	out->base = geteuid();
+	out->ids = 1;
+	if (j->slot != NO_SLOT) {
+		out->base = (uid_t)(l->conf->uid_base +
+				    (uint64_t)j->slot * LAUNCHCONF_UIDS);
+		out->ids = LAUNCHCONF_UIDS;
+	}
+	return 0;
+}
+
 static const struct launcher_ops ops = {
     .free = local_free,
     .set_conf = local_set_conf,
@@ -703,6 +729,7 @@ static const struct launcher_ops ops = {
     .stop = local_stop,
     .drop = local_drop,
     .remove = local_remove,
+    .tree = local_tree,
 };
 
 int

@@ -165,6 +165,27 @@ libgateway_a_SOURCES = \
 	gateway/route_int.h \
 	gateway/route_match.c \
 	gateway/route_msg.c \
+	gateway/snapapi.c \
+	gateway/snapapi.h \
+	gateway/snapapi_content.c \
+	gateway/snapapi_int.h \
+	gateway/snapcmd.c \
+	gateway/snapcmd.h \
+	gateway/snapjail.c \
+	gateway/snapjail.h \
+	gateway/snaprun.c \
+	gateway/snaprun.h \
+	gateway/snapshots.c \
+	gateway/snapshots.h \
+	gateway/snapshots_int.h \
+	gateway/snapshots_work.c \
+	gateway/snapstore.c \
+	gateway/snapstore.h \
+	gateway/snaptar.c \
+	gateway/snaptar.h \
+	gateway/snaptar_int.h \
+	gateway/snaptar_meta.c \
+	gateway/snaptar_restore.c \
 	gateway/sockets.c \
 	gateway/sockets.h \
 	gateway/state.c \
@@ -193,4 +214,5 @@ libgateway_a_SOURCES = \
 
 sbin_PROGRAMS += sbx-gateway
 sbx_gateway_SOURCES = gateway/main.c
-sbx_gateway_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(SQLITE_LIBS)
+sbx_gateway_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(SQLITE_LIBS) \
+	$(ARCHIVE_LIBS)

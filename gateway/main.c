@@ -19,6 +19,7 @@
 #include "gateway/gwconf.h"
 #include "gateway/master.h"
 #include "gateway/options.h"
+#include "gateway/snapcmd.h"
 #include "gateway/tokencmd.h"
 
 static int
@@ -107,6 +108,8 @@ main(int argc, char **argv)
 		return 1;
 	if (argc > 1 && strcmp(argv[1], "token") == 0)
 		status = tokencmd_run(argc - 1, argv + 1);
+	else if (argc > 1 && snapcmd_is(argv[1]))
+		status = snapcmd_run(argc - 1, argv + 1);
 	else if (options_parse(&o, argc, argv, &msg) != 0)
 		status = fail(msg) + 1;
 	else

@@ -34,6 +34,7 @@ only() {
 
 only '(cjson/)?cJSON\.h' 'base/json\.c'
 only 'sqlite3\.h' 'gateway/jobstore(_[a-z]+)?\.[ch]'
+only 'archive(_entry)?\.h' 'gateway/snaptar(_[a-z]+)?\.[ch]'
 only 'wslay/' 'net/ws\.c'
 only 'openssl/' '(net/tls[a-z0-9_]*\.[ch]|tunnel/(chachapoly|hostkey|rsasign|sshkey)\.c)'
 only 'libssh2' '(tunnel/[a-z0-9_]+\.c|tunnel/session_int\.h)'

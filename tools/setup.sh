@@ -9,7 +9,7 @@
 # To build and run.
 PKG_BUILD=(gcc libc6-dev make autoconf automake pkg-config
 	libevent-dev libssl-dev libcjson-dev libsqlite3-dev libwslay-dev
-	libssh2-1-dev)
+	libssh2-1-dev libarchive-dev)
 # The demo inside the sandbox, and what looks at it.
 PKG_DEMO=(python3 curl ca-certificates)
 # Tests: unit, end to end, real clients.

@@ -143,7 +143,7 @@ fake_remove(struct launcher *l, const char *id)
 
 static const struct launcher_ops fake_ops = {
     fake_free, fake_conf, fake_start,  fake_adopt, fake_sweep,
-    fake_stop, fake_drop, fake_remove, NULL};
+    fake_stop, fake_drop, fake_remove, NULL,       NULL};
 
 /* --- the fixture ------------------------------------------------------- */
 static struct {

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running the process that writes or reads an archive, beside the loop. */
+#ifndef SBX_GATEWAY_SNAPRUN_H
+#define SBX_GATEWAY_SNAPRUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/defs.h"
+#include "gateway/snaptar.h"
+
+struct loop;
+struct snaprun;
+
+struct snaprun_spec {
+	const char *program; /* sbx-gateway; NULL: the one beside us */
+	bool restore;        /* else: create */
+	int archive_fd;      /* borrowed for the call, as the next one */
+	int tree_fd;
+	const char *const *parts; /* as in snaptar_options, NULL-ended */
+	uid_t base;
+	unsigned ids;
+	uint64_t max_bytes, max_entries;
+};
+
+/* err 0: all is done, and on disk (create). Else why, a line. */
+typedef void (*snaprun_done_cb)(int err, const struct snaptar_counts *n,
+				const char *why, void *arg);
+
+/* Never calls back from inside; the callback is the end of it. It ends with
+ * this process. */
+struct snaprun *snaprun_start(struct loop *l, const struct snaprun_spec *s,
+			      snaprun_done_cb done, void *arg);
+/* How far it is; changed and skipped are told at the end. */
+const struct snaptar_counts *snaprun_counts(const struct snaprun *x);
+/* Kills it; no callback. */
+void snaprun_cancel(struct snaprun *x);
+
+#endif
