@@ -9,6 +9,8 @@ libnet_a_SOURCES = \
 	net/chunk.h \
 	net/dialer.c \
 	net/dialer.h \
+	net/execwire.c \
+	net/execwire.h \
 	net/http1.c \
 	net/http1.h \
 	net/http1_names.c \

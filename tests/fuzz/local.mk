@@ -64,6 +64,12 @@ tests_fuzz_replay_frames_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_frames.c \
 tests_fuzz_replay_frames_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread
 
+check_PROGRAMS += tests/fuzz/replay_execwire
+TESTS += tests/fuzz/replay_execwire
+tests_fuzz_replay_execwire_SOURCES = tests/fuzz/fuzz.h \
+	tests/fuzz/fuzz_execwire.c tests/fuzz/replay.c
+tests_fuzz_replay_execwire_LDADD = $(NET_LIBS)
+
 check_PROGRAMS += tests/fuzz/replay_execreq
 TESTS += tests/fuzz/replay_execreq
 tests_fuzz_replay_execreq_SOURCES = tests/fuzz/fuzz.h \
@@ -82,6 +88,11 @@ noinst_PROGRAMS += tests/fuzz/fuzz_job
 tests_fuzz_fuzz_job_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_job.c
 tests_fuzz_fuzz_job_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_job_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_execwire
+tests_fuzz_fuzz_execwire_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_execwire.c
+tests_fuzz_fuzz_execwire_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_execwire_LDADD = $(NET_LIBS)
 
 noinst_PROGRAMS += tests/fuzz/fuzz_execreq
 tests_fuzz_fuzz_execreq_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_execreq.c

@@ -21,6 +21,12 @@ tests_unit_test_chunk_SOURCES = tests/unit/test_chunk.c
 tests_unit_test_chunk_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_chunk_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_execwire
+TESTS += tests/unit/test_execwire
+tests_unit_test_execwire_SOURCES = tests/unit/test_execwire.c
+tests_unit_test_execwire_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_execwire_LDADD = $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_dialer
 TESTS += tests/unit/test_dialer
 tests_unit_test_dialer_SOURCES = tests/unit/test_dialer.c $(NET_HELP)
