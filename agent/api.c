@@ -29,6 +29,7 @@ struct api_route {
 /* Below /v1 in dedicated mode, below /v1/sandboxes/<id> in host mode. */
 static const struct api_route scoped[] = {
     {M_POST, "exec", api_exec},
+    {M_GET, "exec/attach", api_exec_attach},
     {M_GET, "exec/*", api_exec_resume},
     {M_POST, "processes", api_processes},
     {M_POST, "procs", api_processes},

@@ -28,6 +28,7 @@ struct api {
 	uint64_t active_ms;
 	unsigned busy;
 	struct apitunnel *tunnels;
+	struct apiattach *attached;
 	size_t held;              /* bytes of bodies in memory, of all calls */
 	struct work_lane closing; /* files whose sandbox is gone */
 };
@@ -77,6 +78,9 @@ bool api_query_flag(const struct call *c, const char *name);
 int api_query_u64(struct call *c, const char *name,
 		  uint64_t *out) SBX_MUST_CHECK;
 
+/* Why a command did not start: the status, *code gets its name. */
+unsigned api_exec_status(int err, const char **code);
+
 /* --- commands with an exec_id (apilogs.c) ------------------------------ */
 struct run;
 /* Streams r's events from that position on. */
@@ -87,6 +91,8 @@ bool api_exec_is_gone(struct call *c, struct strv id);
 /* --- what several of them use ------------------------------------------ */
 struct execreq;
 struct repl_set;
+/* Ends those of exec/attach (apiattach.c). */
+void api_attached_close(struct api *a);
 /* A foreground command whose events are the answer (apiexec.c). */
 void api_exec_start(struct call *c, struct execreq *e);
 /* The sandbox's persistent contexts (apirepl.c), and why something cannot be
@@ -97,6 +103,7 @@ void api_repl_refuse(struct call *c, int err, const char *why);
 /* --- routes ------------------------------------------------------------ */
 void api_exec(struct call *c);        /* POST exec */
 void api_exec_resume(struct call *c); /* GET exec/{exec_id} */
+void api_exec_attach(struct call *c); /* GET exec/attach */
 void api_processes(struct call *c);   /* POST processes */
 void api_procs_list(struct call *c);
 void api_procs_delete(struct call *c);

@@ -78,22 +78,24 @@ apiexec_closed(struct call *c, int err)
 	free(x);
 }
 
+unsigned
+api_exec_status(int err, const char **code)
+{
+	*code = "cannot_start";
+	if (err == E_INVALID)
+		return 400;
+	if (err == E_FULL || err == E_TIMEOUT)
+		return 503;
+	*code = err == E_LIMIT ? "limit" : "internal";
+	return err == E_LIMIT ? 429 : 500;
+}
+
 static void
 apiexec_fail(struct call *c, int err, char *why)
 {
-	unsigned status = 500;
-	const char *code = "internal";
+	const char *code;
+	unsigned status = api_exec_status(err, &code);
 
-	if (err == E_INVALID) {
-		status = 400;
-		code = "cannot_start";
-	} else if (err == E_LIMIT) {
-		status = 429;
-		code = "limit";
-	} else if (err == E_FULL || err == E_TIMEOUT) {
-		status = 503;
-		code = "cannot_start";
-	}
 	api_error(c->rq, status, code, "%s", why);
 	free(why);
 }

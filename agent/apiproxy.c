@@ -88,6 +88,7 @@ api_tunnels_close(struct api *a)
 {
 	while (a->tunnels != NULL)
 		relay_abort(a->tunnels->relay);
+	api_attached_close(a);
 }
 
 static void

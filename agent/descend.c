@@ -36,7 +36,7 @@
 #endif
 
 struct descend_one {
-	pid_t pid, parent;
+	pid_t pid, parent, session;
 	uint64_t began; /* with pid: which process it is */
 	bool zombie;
 };
@@ -86,6 +86,8 @@ descend_read(pid_t pid, struct descend_one *out)
 	out->pid = pid;
 	out->zombie = p[2] == 'Z' || p[2] == 'X';
 	out->parent = (pid_t)strtol(p + 4, &end, 10);
+	(void)strtol(end, &end, 10); /* its group */
+	out->session = (pid_t)strtol(end, &end, 10);
 	return *end == ' ' && descend_began(p + 2, &out->began);
 }
 
@@ -148,31 +150,53 @@ descend_signal(const struct descend_one *one, int sig)
 	(void)close(fd);
 }
 
-unsigned
-descend_kill(int sig)
+static void
+descend_look(struct descend *d)
 {
-	struct descend d = {NULL, 0, 0};
 	DIR *dir = opendir("/proc");
 	struct dirent *e;
-	unsigned n = 0;
 
 	if (dir == NULL)
-		return 0;
+		return;
 	while ((e = readdir(dir)) != NULL) {
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
-			descend_add(&d, e->d_name);
+			descend_add(d, e->d_name);
 	}
 	(void)closedir(dir);
+}
+
+/* session 0: those that descend from this process. */
+static unsigned
+descend_all(pid_t session, int sig)
+{
+	struct descend d = {NULL, 0, 0};
+	unsigned n = 0;
+
+	descend_look(&d);
 	if (d.n > 0)
 		qsort(d.v, d.n, sizeof(*d.v), descend_compare);
 	for (size_t i = 0; i < d.n; i++) {
-		if (d.v[i].zombie || !descend_is_ours(&d, d.v[i].pid))
+		if (d.v[i].zombie ||
+		    (session != 0 ? d.v[i].session != session
+				  : !descend_is_ours(&d, d.v[i].pid)))
 			continue;
 		descend_signal(&d.v[i], sig);
 		n++;
 	}
 	free(d.v);
 	return n;
+}
+
+unsigned
+descend_kill(int sig)
+{
+	return descend_all(0, sig);
+}
+
+unsigned
+descend_session(pid_t session, int sig)
+{
+	return descend_all(session, sig);
 }
 
 bool

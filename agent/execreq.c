@@ -251,6 +251,42 @@ execreq_exec_id(const struct json *root, struct run_spec *s, char **why)
 	return E_INVALID;
 }
 
+static int
+execreq_u16(const struct json *root, const char *key, uint16_t *out, char **why)
+{
+	const struct json *v = json_get(root, key);
+	uint64_t n = 0;
+
+	if (execreq_given(v) && json_u64(v, UINT16_MAX, &n) != 0) {
+		*why = xasprintf("%s: not a number up to 65535", key);
+		return E_INVALID;
+	}
+	*out = (uint16_t)n;
+	return 0;
+}
+
+/* What a command has when it is live. */
+static int
+execreq_live(struct execreq *e, const struct json *root, char **why)
+{
+	struct run_spec *s = &e->spec;
+	bool tty = false;
+
+	if (s->background || s->detach || s->base64 || s->exec_id != NULL) {
+		*why = xstrdup("background, detach, encoding, exec_id: not for "
+			       "exec/attach");
+		return E_INVALID;
+	}
+	if (execreq_bool(root, "stdin", &s->live, why) != 0 ||
+	    execreq_bool(root, "tty", &tty, why) != 0 ||
+	    execreq_u16(root, "cols", &e->size.cols, why) != 0 ||
+	    execreq_u16(root, "rows", &e->size.rows, why) != 0)
+		return E_INVALID;
+	if (tty)
+		s->tty = &e->size;
+	return 0;
+}
+
 /* Everything but what is to be run, which is there. */
 static int
 execreq_fill(struct execreq *e, const struct json *root, char **why)
@@ -261,13 +297,14 @@ execreq_fill(struct execreq *e, const struct json *root, char **why)
 
 	if ((r = execreq_env(json_get(root, "env"), &e->env, why)) != 0 ||
 	    (r = execreq_text(root, "cwd", &s->cwd, why)) != 0 ||
-	    (r = execreq_text(root, "stdin", &input, why)) != 0 ||
 	    (r = execreq_text(root, "tag", &s->tag, why)) != 0 ||
 	    (r = execreq_timeout(root, &s->timeout_ms, why)) != 0 ||
 	    (r = execreq_bool(root, "background", &s->background, why)) != 0 ||
 	    (r = execreq_bool(root, "detach", &s->detach, why)) != 0 ||
 	    (r = execreq_encoding(root, &s->base64, why)) != 0 ||
-	    (r = execreq_exec_id(root, s, why)) != 0)
+	    (r = execreq_exec_id(root, s, why)) != 0 ||
+	    (r = s->live ? execreq_live(e, root, why)
+			 : execreq_text(root, "stdin", &input, why)) != 0)
 		return r;
 	if (s->tag != NULL && strlen(s->tag) > EXECREQ_TAG_MAX) {
 		*why = xasprintf("tag: longer than %d bytes", EXECREQ_TAG_MAX);
@@ -283,14 +320,27 @@ execreq_fill(struct execreq *e, const struct json *root, char **why)
 	return 0;
 }
 
-int
-execreq_take(struct json_doc *doc, struct execreq *out, char **why)
+static int
+execreq_read(struct json_doc *doc, bool live, struct execreq *out, char **why)
 {
 	memset(out, 0, sizeof(*out));
 	out->doc = doc;
+	out->spec.live = live;
 	if (execreq_cmd(out, json_root(doc), why) != 0)
 		return E_INVALID;
 	return execreq_fill(out, json_root(doc), why);
+}
+
+int
+execreq_take(struct json_doc *doc, struct execreq *out, char **why)
+{
+	return execreq_read(doc, false, out, why);
+}
+
+int
+execreq_take_live(struct json_doc *doc, struct execreq *out, char **why)
+{
+	return execreq_read(doc, true, out, why);
 }
 
 int

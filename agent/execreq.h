@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "agent/pty.h"
 #include "agent/run.h"
 #include "base/defs.h"
 
@@ -17,6 +18,7 @@ struct execreq {
 	char **argv;          /* its strings are borrowed from doc */
 	char **env;
 	struct strbuf cmd;
+	struct pty_size size;
 };
 
 /* Takes doc. E_INVALID with *why (malloc'ed): which key is wrong, and how.
@@ -27,6 +29,10 @@ int execreq_take(struct json_doc *doc, struct execreq *out,
  * beside the command. shell and code (of doc) are borrowed. */
 int execreq_take_code(struct json_doc *doc, char *shell, const char *code,
 		      struct execreq *out, char **why) SBX_MUST_CHECK;
+/* For exec/attach: the same keys but those that have no meaning there, and its
+ * own: stdin (a boolean), tty, cols, rows. */
+int execreq_take_live(struct json_doc *doc, struct execreq *out,
+		      char **why) SBX_MUST_CHECK;
 void execreq_clear(struct execreq *e);
 
 /* An object of environment variables as "NAME=value" strings, NULL at the

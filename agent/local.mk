@@ -11,6 +11,7 @@ libagent_a_SOURCES = \
 	agent/api.c \
 	agent/api.h \
 	agent/api_int.h \
+	agent/apiattach.c \
 	agent/apicontext.c \
 	agent/apienv.c \
 	agent/apiexec.c \
@@ -109,6 +110,8 @@ libagent_a_SOURCES = \
 	agent/proc.h \
 	agent/proc_int.h \
 	agent/procio.c \
+	agent/pty.c \
+	agent/pty.h \
 	agent/repl.c \
 	agent/repl.h \
 	agent/repl_int.h \

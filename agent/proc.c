@@ -19,6 +19,8 @@
 
 #include <event2/event.h>
 
+#include "agent/descend.h"
+#include "agent/pty.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -96,6 +98,24 @@ proc_close_pipes(int pipes[3][2])
 	}
 }
 
+/* Its ends stand where pipes' would. */
+static int
+proc_open_tty(int pipes[3][2], const struct proc_options *o, uid_t owner,
+	      struct spawn_error *err)
+{
+	if (pty_open(o->tty, owner, &pipes[1][0], &pipes[0][0]) != 0) {
+		*err = (struct spawn_error){errno, "pseudo terminal"};
+		return E_INVALID;
+	}
+	if (!o->want_stdin)
+		return 0;
+	pipes[0][1] = fcntl(pipes[1][0], F_DUPFD_CLOEXEC, 3);
+	if (pipes[0][1] != -1)
+		return 0;
+	proc_close_pipes(pipes);
+	return E_FULL;
+}
+
 static int
 proc_open_pipes(int pipes[3][2], bool want_stdin)
 {
@@ -152,13 +172,21 @@ proc_start(struct proc_env *e, struct spawn_spec *spec,
 	struct proc *p;
 	int r;
 
-	if ((r = proc_open_pipes(pipes, o->want_stdin)) != 0)
+	spec->tty = o->tty != NULL;
+	if (spec->tty)
+		r = proc_open_tty(pipes, o,
+				  spec->confine != NULL ? spec->confine->uid
+							: (uid_t)-1,
+				  err);
+	else
+		r = proc_open_pipes(pipes, o->want_stdin);
+	if (r != 0)
 		return r;
-	spec->fds[0] = o->want_stdin   ? pipes[0][0]
-		       : o->in_fd != 0 ? o->in_fd
-				       : e->devnull;
-	spec->fds[1] = pipes[1][1];
-	spec->fds[2] = pipes[2][1];
+	spec->fds[0] = pipes[0][0] != -1 ? pipes[0][0]
+		       : o->in_fd != 0   ? o->in_fd
+					 : e->devnull;
+	spec->fds[1] = spec->tty ? pipes[0][0] : pipes[1][1];
+	spec->fds[2] = spec->tty ? pipes[0][0] : pipes[2][1];
 	r = spawn_start(e->spawner, spec, &child, err);
 	if (r != 0) {
 		proc_close_pipes(pipes);
@@ -170,6 +198,7 @@ proc_start(struct proc_env *e, struct spawn_spec *spec,
 	p = proc_new(e, &child);
 	p->cbs = cbs;
 	p->arg = arg;
+	p->tty = spec->tty;
 	procio_init(p, pipes[0][1], pipes[1][0], pipes[2][0]);
 	if (o->timeout_ms != 0)
 		timer_set(&p->deadline, o->timeout_ms);
@@ -201,6 +230,15 @@ proc_kill(struct proc *p, int sig)
 	    syscall(SYS_pidfd_send_signal, p->pidfd, 0, NULL, 0) != 0)
 		return -1;
 	return kill(-p->pid, sig);
+}
+
+/* At its end: a shell at a terminal has made groups of its own. */
+static void
+proc_kill_all(struct proc *p, int sig)
+{
+	if (p->tty)
+		(void)descend_session(p->pid, sig);
+	(void)proc_kill(p, sig);
 }
 
 static void
@@ -242,6 +280,8 @@ proc_check_cb(void *arg)
 		p->syncing = false;
 		p->cbs->synced(p, p->arg);
 	}
+	if (p->reaped && p->tty && !procio_settled(p))
+		procio_drain(p);
 	if (p->reaped && p->cbs != NULL)
 		proc_tell(p);
 }
@@ -278,6 +318,10 @@ proc_exit_cb(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	assert(p->magic == PROC_MAGIC);
+	/* Whoever was only just forked by a shell ignored TERM as that did. Not
+	 * reaped yet, it keeps its session's number from strangers. */
+	if (p->tty && p->stopping)
+		proc_kill_all(p, SIGKILL);
 	do
 		r = waitid((idtype_t)P_PIDFD, (id_t)fd, &si, WEXITED | WNOHANG);
 	while (r != 0 && errno == EINTR);
@@ -324,7 +368,7 @@ proc_deadline_cb(void *arg)
 	}
 	if (!p->stopping)
 		p->timed_out = true;
-	(void)proc_kill(p, SIGKILL);
+	proc_kill_all(p, SIGKILL);
 }
 
 void
@@ -338,7 +382,7 @@ proc_free(struct proc *p)
 		proc_destroy(p);
 		return;
 	}
-	(void)proc_kill(p, SIGKILL);
+	proc_kill_all(p, SIGKILL);
 	procio_clear(p); /* the rest when its end is seen */
 }
 
@@ -376,7 +420,9 @@ proc_stop(struct proc *p, uint64_t grace_ms)
 	if (p->reaped || p->stopping)
 		return;
 	p->stopping = true;
-	(void)proc_kill(p, SIGTERM);
+	proc_kill_all(p, SIGTERM);
+	if (p->tty) /* SIGHUP, which shells heed */
+		procio_clear(p);
 	timer_set(&p->deadline, grace_ms);
 }
 
@@ -403,5 +449,14 @@ proc_resume(struct proc *p)
 	if (p->paused) {
 		p->paused = false;
 		procio_want(p);
+		if (p->reaped && p->tty) /* no event tells of nothing */
+			task_post(p->env->loop, &p->check);
 	}
+}
+
+void
+proc_resize(struct proc *p, const struct pty_size *size)
+{
+	if (p->tty && p->out[0].fd != -1)
+		pty_resize(p->out[0].fd, size);
 }

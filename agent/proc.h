@@ -18,6 +18,7 @@ struct bufq;
 struct loop;
 struct proc;
 struct proc_env;
+struct pty_size;
 
 struct proc_exit {
 	int code;   /* -1: killed by a signal */
@@ -46,6 +47,10 @@ struct proc_options {
 	uint64_t timeout_ms; /* then the group is killed; 0: never */
 	bool want_stdin;     /* a pipe; else in_fd, else /dev/null */
 	int in_fd;           /* becomes its standard input; 0: none */
+	/* A terminal in the place of all three, with its own session's groups:
+	 * its output is stream 0, its end is not to be told (^D is), and when
+	 * it is stopped all of the session is. NULL: pipes. */
+	const struct pty_size *tty;
 };
 
 /* What all processes of an agent share. At its end every proc must be gone
@@ -83,6 +88,8 @@ bool proc_running(const struct proc *p); /* its end was not seen yet */
 int proc_signal(struct proc *p, int sig) SBX_MUST_CHECK;
 /* TERM to the group, and KILL when it has not ended grace_ms later. */
 void proc_stop(struct proc *p, uint64_t grace_ms);
+/* Of its terminal; nothing when it has none. */
+void proc_resize(struct proc *p, const struct pty_size *size);
 /* Calls `synced` when everything that is in its pipes now was told. */
 void proc_sync(struct proc *p);
 /* Reads no more output until proc_resume(), so that the program blocks. */

@@ -46,6 +46,7 @@ struct proc {
 	bool closed_told;
 	bool paused;
 	bool adopted;
+	bool tty;
 	bool syncing;
 	bool drain_over; /* descendants had their time */
 	bool stopping;
@@ -70,12 +71,13 @@ struct proc {
  */
 void procio_init(struct proc *p, int in, int out, int err);
 void procio_want(struct proc *p); /* reads, or not, as paused says */
-/* Notes what is in the pipes, which is owed, and reads what can be read now. */
+/* Notes what is in the pipes, which is owed, and reads what can be read now. A
+ * terminal does not tell: until it says that there is nothing, all is. */
 void procio_drain(struct proc *p);
 bool procio_settled(const struct proc *p); /* all that is owed was told */
 bool procio_eof(const struct proc *p);
 /* Closes everything; output pipes that descendants hold are emptied into
- * nothing from now on. */
+ * nothing from now on. A terminal is hung up. */
 void procio_clear(struct proc *p);
 void procio_sinks_free(struct proc_env *e);
 

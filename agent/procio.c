@@ -121,9 +121,14 @@ procio_read(struct proc_pipe *pp)
 	do
 		n = read(pp->fd, buf, PROC_READ_MAX);
 	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
+	if (n < 0 && errno == EAGAIN) {
+		if (p->tty && pp->owed > 0) {
+			pp->owed = 0;
+			task_post(p->env->loop, &p->check);
+		}
 		return false;
-	if (n <= 0) {
+	}
+	if (n <= 0) { /* a terminal ends with EIO */
 		procio_eof_one(pp);
 		return false;
 	}
@@ -163,8 +168,10 @@ procio_drain(struct proc *p)
 	int n;
 
 	for (unsigned i = 0; i < 2; i++) {
-		if (p->out[i].fd != -1 &&
-		    ioctl(p->out[i].fd, FIONREAD, &n) == 0)
+		if (p->out[i].fd != -1 && p->tty)
+			p->out[i].owed = SIZE_MAX;
+		else if (p->out[i].fd != -1 &&
+			 ioctl(p->out[i].fd, FIONREAD, &n) == 0)
 			p->out[i].owed = (size_t)n;
 	}
 	for (unsigned i = 0; i < 2; i++) {
@@ -322,7 +329,10 @@ procio_clear(struct proc *p)
 		if (pp->fd == -1)
 			continue;
 		procio_set(pp, false);
-		procio_sink(p->env, pp->fd);
+		if (p->tty)
+			(void)close(pp->fd);
+		else
+			procio_sink(p->env, pp->fd);
 		pp->fd = -1;
 		pp->owed = 0;
 	}

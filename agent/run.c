@@ -217,6 +217,8 @@ run_drained_cb(struct proc *p, void *arg)
 	struct run_reader *next;
 
 	(void)p;
+	if (r->cbs != NULL && r->cbs->drained != NULL)
+		r->cbs->drained(r, r->arg);
 	for (struct run_reader *rd = r->readers; rd != NULL; rd = next) {
 		next = rd->next;
 		if (rd->drained != NULL)
@@ -277,6 +279,19 @@ run_env(const struct run_place *pl, char *const *extra)
 	return v;
 }
 
+/* Who sits at a terminal is to know of which kind it is. */
+static void
+run_term(char **env)
+{
+	static char term[] = "TERM=xterm-256color";
+	size_t n = 0;
+
+	while (env[n] != NULL)
+		n++;
+	if (n < RUN_ENV_MAX && run_env_find(env, n, term) == n)
+		env[n] = term;
+}
+
 char *
 run_why(int err, int eno, const struct spawn_error *se, const char *prog)
 {
@@ -326,13 +341,16 @@ run_spawn(struct run_set *s, const struct run_spec *spec, struct run *r,
 	};
 	struct proc_options o = {
 	    .timeout_ms = spec->timeout_ms,
-	    .want_stdin = spec->has_input || spec->background,
+	    .want_stdin = spec->has_input || spec->background || spec->live,
+	    .tty = spec->tty,
 	};
 	struct spawn_error se = {0, ""};
 	char **env = run_env(&s->place, spec->env);
 	uint64_t before = loop_clock_us(), now;
 	int err, eno;
 
+	if (spec->tty != NULL)
+		run_term(env);
 	ss.envp = env;
 	err = proc_start(s->place.procs, &ss, &o, &run_proc_cbs, r, &r->proc,
 			 &se);
@@ -342,6 +360,7 @@ run_spawn(struct run_set *s, const struct run_spec *spec, struct run *r,
 		now = loop_clock_us();
 		s->pause_us = now + RUN_PAUSE_TIMES * (now - before);
 	}
+	s->failed = se;
 	if (err != 0)
 		*why = run_why(err, eno, &se, spec->argv[0]);
 	/* RLIMIT_NPROC makes itself felt at execve, a group's pids.max and what

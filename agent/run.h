@@ -22,6 +22,7 @@
 struct baseenv;
 struct bufq;
 struct loop;
+struct pty_size;
 struct ring;
 struct run;
 
@@ -44,10 +45,11 @@ struct run_set {
 	size_t nbackground;       /* of them, those that keep output */
 	uint64_t ended_ms;        /* loop time when the last of these ended */
 	unsigned long serial;
-	uint64_t pause_us; /* until then nothing is started */
-	size_t cmd_mem;    /* of their commands and tags */
-	size_t log_mem;    /* of their logs */
-	uint64_t *gone;    /* hashes of exec_ids that were forgotten */
+	uint64_t pause_us;         /* until then nothing is started */
+	struct spawn_error failed; /* where run_start() gave E_INVALID */
+	size_t cmd_mem;            /* of their commands and tags */
+	size_t log_mem;            /* of their logs */
+	uint64_t *gone;            /* hashes of exec_ids that were forgotten */
 	size_t ngone, gone_at;
 	/* nlive has changed; may be NULL. */
 	void (*changed)(struct run_set *s, void *arg);
@@ -83,6 +85,8 @@ struct run_spec {
 	uint64_t timeout_ms;
 	struct strv input; /* what stdin gets, and then its end */
 	bool has_input;
+	bool live;                  /* it is given later: run_proc() */
+	const struct pty_size *tty; /* NULL: pipes */
 	bool background;
 	bool base64;         /* its output is not taken for text */
 	bool detach;         /* with exec_id: it runs on when nobody views it */
@@ -102,6 +106,8 @@ struct run_cbs {
 		       size_t n, void *arg);
 	/* Last. Then run_release() is to be called. */
 	void (*exited)(struct run *r, const struct proc_exit *x, void *arg);
+	/* The standard input has room again; may be NULL. */
+	void (*drained)(struct run *r, void *arg);
 };
 
 /* The place's fields are the caller's to fill, before or after. */

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -76,6 +77,8 @@ child_fds(struct spawn_job *a)
 		if (dup2(a->spec->fds[i], i) == -1)
 			child_fail(a, "dup2");
 	}
+	if (a->spec->tty && ioctl(0, TIOCSCTTY, 0) != 0)
+		child_fail(a, "terminal");
 }
 
 /* Handlers of ours must not run here: they would write to the agent's memory,

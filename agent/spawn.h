@@ -42,6 +42,7 @@ struct spawn_spec {
 	int home_fd;     /* where cwd starts without ns; -1: the agent's own */
 	const char *cwd; /* NULL: home_fd itself */
 	int fds[3];      /* become 0, 1, 2; each 3 or above */
+	bool tty;        /* fds[0] becomes its controlling terminal */
 	const struct spawn_confine *confine; /* NULL: none */
 };
 

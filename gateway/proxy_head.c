@@ -12,6 +12,7 @@
 #include "gateway/forwarded.h"
 #include "gateway/gwconf.h"
 #include "gateway/rewrite.h"
+#include "net/execwire.h"
 #include "net/httpd.h"
 
 /* --- the request ------------------------------------------------------- */
@@ -49,6 +50,8 @@ proxy_wanted_upgrade(const struct exchange *ex, const struct http_head *h)
 	asked = http1_get(h, H_UPGRADE);
 	if (http1_list_has(asked, STRV("websocket")))
 		return STRV("websocket");
+	if (exchange_to_agent(ex) && http1_list_has(asked, EXECWIRE_PROTOCOL))
+		return EXECWIRE_PROTOCOL;
 	for (; extra != NULL && *extra != NULL; extra++) {
 		struct strv name = strv_of(*extra);
 
