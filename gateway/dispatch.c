@@ -113,6 +113,9 @@ dispatch_writes(const struct exchange *ex)
 {
 	const struct http_head *h = httpd_head(ex->rq);
 
+	/* Reading is a POST there, too: the service knows what it may. */
+	if (ex->m.rpc)
+		return false;
 	return (h->method != M_GET && h->method != M_HEAD &&
 		h->method != M_OPTIONS) ||
 	       h->wants_upgrade || is_secret(&ex->m);

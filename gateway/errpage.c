@@ -165,6 +165,47 @@ body_json(const struct errpage *p, struct strbuf *out)
 	strbuf_adds(out, "}\n");
 }
 
+/* Nothing but the words of the Connect protocol: clients know no others. */
+static const char *
+rpc_code(unsigned status)
+{
+	switch (status) {
+	case 400:
+		return "invalid_argument";
+	case 401:
+		return "unauthenticated";
+	case 403:
+		return "permission_denied";
+	case 410:
+		return "not_found";
+	case 413:
+	case 429:
+		return "resource_exhausted";
+	case 504:
+		return "deadline_exceeded";
+	case 502:
+	case 503:
+		return "unavailable";
+	default:
+		return "internal";
+	}
+}
+
+static void
+body_rpc(const struct errpage *p, struct strbuf *out)
+{
+	const struct error *e = &errors[p->e];
+	struct strbuf text = {0};
+
+	strbuf_adds(&text, e->text);
+	if (p->detail != NULL)
+		strbuf_addf(&text, ": %s", p->detail);
+	strbuf_addf(out, "{\"code\":\"%s\",\"message\":", rpc_code(e->status));
+	strbuf_add_json(out, (struct strv){text.s, text.len});
+	strbuf_adds(out, "}\n");
+	strbuf_clear(&text);
+}
+
 static const char page_style[] =
     ":root{color-scheme:light dark;--b:#f6f7f9;--c:#fff;--t:#1c2330;"
     "--m:#667085;--l:#e4e7ec;--a:#3b6ef5}"
@@ -240,6 +281,8 @@ errpage_body(const struct errpage *p, struct strbuf *out)
 {
 	if (p->podflare && p->e == GE_UNAUTHORIZED)
 		strbuf_adds(out, "{\"error\":\"invalid api key\"}\n");
+	else if (p->rpc)
+		body_rpc(p, out);
 	else if (p->html)
 		body_html(p, out);
 	else

@@ -46,6 +46,8 @@ struct errpage {
 	struct strv request_id; /* empty: none shown */
 	bool html;
 	bool podflare; /* that API has a 401 of its own; never html */
+	bool rpc;      /* {"code","message"} as the CoreWeave service says it;
+			* never html */
 	/* GE_PORT_NOT_LISTENING: ports that are. */
 	const uint16_t *listening;
 	size_t nlistening;

@@ -96,7 +96,8 @@ exchange_fail(struct exchange *ex, enum gw_error e, const char *detail)
 
 	p.podflare = ex->m.kind == ROUTE_API &&
 		     strv_starts(http1_path(h), STRV("/podflare"));
-	p.html = !p.podflare && errpage_wants_html(h);
+	p.rpc = ex->m.rpc;
+	p.html = !p.podflare && !p.rpc && errpage_wants_html(h);
 	if (e == GE_PORT_NOT_LISTENING) {
 		p.listening = ex->dial.listening;
 		p.nlistening = ex->dial.nlistening;

@@ -227,6 +227,11 @@ check_gateway(struct gw_conf *c, char **msg)
 	at.key = "dir";
 	if (c->snapshots.dir != NULL && c->snapshots.dir[0] != '/')
 		return gwconf_bad(c, msg, &at, "must be an absolute path");
+	at.section = "coreweave";
+	at.key = "enabled";
+	if (c->coreweave.enabled && !c->jobs.enabled)
+		return gwconf_bad(c, msg, &at,
+				  "needs jobs: enabled = yes in [jobs]");
 	at.section = "timeouts";
 	at.key = "wait";
 	if (c->t.wait > c->t.wait_max)

@@ -410,6 +410,8 @@ fill_rest(struct gw_conf *c, char **msg)
 	       sizeof(c->podflare));
 	memcpy(&c->snapshots, conf_section(c->ini, "snapshots"),
 	       sizeof(c->snapshots));
+	memcpy(&c->coreweave, conf_section(c->ini, "coreweave"),
+	       sizeof(c->coreweave));
 	c->log_level = lo->level;
 	c->log_file = dup_or_null(lo->file);
 	c->log_json = lo->json;

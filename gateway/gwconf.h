@@ -101,6 +101,10 @@ struct gw_snapshots {
 	uint64_t concurrent;           /* being written at once */
 };
 
+struct gw_coreweave {
+	bool enabled;
+};
+
 struct gw_timeouts { /* all in ms */
 	uint64_t head, idle, handshake, body, write, connect, wait;
 	uint64_t wait_max;  /* cap for ?wait= */
@@ -158,6 +162,7 @@ struct gw_conf {
 	struct gw_jobs jobs;
 	struct gw_podflare podflare;
 	struct gw_snapshots snapshots; /* dir is ini's */
+	struct gw_coreweave coreweave;
 
 	struct gw_limits limits;
 	struct gw_timeouts t;

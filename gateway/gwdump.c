@@ -216,6 +216,8 @@ gwconf_dump(const struct gw_conf *c, struct strbuf *b)
 	jobconf_dump(&c->jobs, b);
 	dump_podflare(&c->podflare, b);
 	dump_snapshots(&c->snapshots, b);
+	strbuf_adds(b, "\n[coreweave]\n");
+	put_bool(b, "enabled", c->coreweave.enabled);
 	dump_numbers("limits", &c->limits, b);
 	dump_numbers("timeouts", &c->t, b);
 	strbuf_adds(b, "\n[log]\n");

@@ -41,6 +41,8 @@ static const struct conf_section sections[] = {
      "The Podflare API: Python that remembers, and its forks."},
     {"snapshots", false, sizeof(struct gw_snapshots),
      "Archives of what jobs wrote."},
+    {"coreweave", false, sizeof(struct gw_coreweave),
+     "The CoreWeave sandbox service, on jobs."},
     {"limits", false, sizeof(struct gw_limits), "Upper bounds."},
     {"timeouts", false, sizeof(struct gw_timeouts), "Deadlines."},
     {"log", false, sizeof(struct sec_log), "What is written where."},
@@ -76,6 +78,8 @@ static const struct conf_section sections[] = {
 	KEY("podflare", gw_podflare, f, n, t, d, lo, hi, NULL, h)
 #define SN(f, t, d, lo, hi, h)                                                 \
 	KEY("snapshots", gw_snapshots, f, #f, t, d, lo, hi, NULL, h)
+#define CW(f, n, t, d, lo, hi, h)                                              \
+	KEY("coreweave", gw_coreweave, f, n, t, d, lo, hi, NULL, h)
 #define LIM(f, t, d, lo, hi, h)                                                \
 	KEY("limits", gw_limits, f, #f, t, d, lo, hi, NULL, h)
 #define T(f, d, lo, h)                                                         \
@@ -290,6 +294,9 @@ static const struct conf_key keys[] = {
 	   "snapshots of one namespace"),
 	SN(concurrent, CONF_U64, "2", 1, 64,
 	   "being written at the same time; others wait"),
+
+	CW(enabled, "enabled", CONF_BOOL, "no", 0, 0,
+	  "serve coreweave.sandbox.v1.SandboxService, as REST and Connect"),
 
 	LIM(conns, CONF_U64, "16384", 1, 1000000,
 	  "connections per worker"),

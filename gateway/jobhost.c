@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "gateway/cwhttp.h"
+#include "gateway/cwsvc.h"
 #include "gateway/gwconf.h"
 #include "gateway/jobapi.h"
 #include "gateway/jobs.h"
@@ -25,6 +27,7 @@ struct jobhost {
 	struct snapshots *snapshots;
 	struct jobapi *face;
 	struct snapapi *snap_face;
+	struct cwsvc *coreweave;
 };
 
 static void
@@ -96,6 +99,17 @@ start_snapshots(struct jobhost *h, char **msg)
 	return r;
 }
 
+/* Whether it is enabled is for the workers to say, who route to it. */
+static void
+start_coreweave(struct jobhost *h)
+{
+	const struct cwsvc_options co = {.loop = h->o.loop, .jobs = h->jobs};
+
+	h->coreweave = cwsvc_new(&co);
+	cwconnect_add(h->o.api, h->coreweave);
+	cwrest_add(h->o.api, h->coreweave);
+}
+
 static bool
 asked_for(const struct gw_conf *conf)
 {
@@ -120,6 +134,7 @@ jobhost_start(const struct jobhost_options *o, struct jobhost **out, char **msg)
 		h->face = jobapi_new(o->api, h->jobs);
 		h->snap_face = snapapi_new(o->api, h->jobs, h->snapshots);
 		launchapi_add(o->api, h->launcher);
+		start_coreweave(h);
 		jobs_adopt(h->jobs);
 		*out = h;
 		return 0;
@@ -178,6 +193,7 @@ jobhost_drain(struct jobhost *h)
 {
 	jobapi_drain(h->face);
 	snapapi_drain(h->snap_face);
+	cwsvc_drain(h->coreweave);
 }
 
 void
@@ -188,6 +204,7 @@ jobhost_free(struct jobhost *h)
 	snapapi_free(h->snap_face);
 	jobapi_free(h->face);
 	snapshots_free(h->snapshots);
+	cwsvc_free(h->coreweave);
 	jobs_free(h->jobs);
 	launcher_free(h->launcher);
 	free(h);

@@ -45,6 +45,32 @@ libgateway_a_SOURCES = \
 	gateway/crewchild.c \
 	gateway/crewchild.h \
 	gateway/crewstats.c \
+	gateway/cwbox.c \
+	gateway/cwcall.c \
+	gateway/cwcall.h \
+	gateway/cwconnect.c \
+	gateway/cwerr.c \
+	gateway/cwerr.h \
+	gateway/cwhttp.c \
+	gateway/cwhttp.h \
+	gateway/cwjson.c \
+	gateway/cwjson.h \
+	gateway/cwjson_out.c \
+	gateway/cwmsg.c \
+	gateway/cwmsg.h \
+	gateway/cwname.h \
+	gateway/cwout.c \
+	gateway/cwout.h \
+	gateway/cwrest.c \
+	gateway/cwschema.c \
+	gateway/cwschema.h \
+	gateway/cwschema_def.h \
+	gateway/cwschema_sandbox.c \
+	gateway/cwsvc.c \
+	gateway/cwsvc.h \
+	gateway/cwsvc_int.h \
+	gateway/cwtime.c \
+	gateway/cwtime.h \
 	gateway/detach.c \
 	gateway/detach.h \
 	gateway/dispatch.c \

@@ -125,7 +125,8 @@ void route_dump(struct route_table *t, void (*emit)(struct strv msg, void *arg),
 enum route_kind {
 	ROUTE_NONE,   /* not ours: 404 route */
 	ROUTE_HEALTH, /* GET /health */
-	ROUTE_API,    /* /api, /buckets, /podflare: the control plane */
+	ROUTE_API,    /* /api, /buckets, /podflare, /coreweave…: the control
+		       * plane */
 	ROUTE_PORT,   /* a server in a sandbox */
 	ROUTE_AGENT,  /* other /v1/...: the sandbox's agent */
 	ROUTE_BAD     /* names a port or id that cannot be: 400 */
@@ -136,6 +137,7 @@ struct route_match {
 	struct strv label;  /* ROUTE_AGENT by name (<label>--49983): a sandbox
 			     * or an agent; id is what the path names */
 	uint16_t port;      /* ROUTE_PORT */
+	bool rpc;           /* ROUTE_API of the CoreWeave service */
 	bool by_name;       /* by Host label: no prefix to strip */
 	bool keep_prefix;   /* absproxy */
 	bool no_slash;      /* ".../proxy/80" without a trailing slash */

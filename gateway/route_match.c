@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "gateway/cwname.h"
 #include "gateway/gwconf.h"
 #include "gateway/route.h"
 
@@ -370,6 +371,20 @@ is_segment(struct strv path, struct strv word)
 	return strv_starts(path, word) && segment_end(path, 1) == word.len;
 }
 
+static bool
+is_coreweave(struct strv path)
+{
+	return is_segment(path, STRV("/coreweave")) ||
+	       is_segment(path, STRV("/" CWSVC_NAME));
+}
+
+static void
+match_rpc(struct route_match *m)
+{
+	m->kind = ROUTE_API;
+	m->rpc = true;
+}
+
 void
 route_match(const struct gw_conf *conf, struct strv host, struct strv path,
 	    struct route_match *out)
@@ -392,6 +407,8 @@ route_match(const struct gw_conf *conf, struct strv host, struct strv path,
 		out->kind = ROUTE_API;
 	else if (conf->podflare.enabled && is_segment(path, STRV("/podflare")))
 		out->kind = ROUTE_API;
+	else if (conf->coreweave.enabled && is_coreweave(path))
+		match_rpc(out);
 	else
 		(void)match_first_segment(conf, path, out);
 }

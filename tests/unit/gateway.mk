@@ -29,6 +29,12 @@ tests_unit_test_auth_SOURCES = tests/unit/test_auth.c
 tests_unit_test_auth_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_auth_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_cwmsg
+TESTS += tests/unit/test_cwmsg
+tests_unit_test_cwmsg_SOURCES = tests/unit/test_cwmsg.c
+tests_unit_test_cwmsg_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_cwmsg_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_errpage
 TESTS += tests/unit/test_errpage
 tests_unit_test_errpage_SOURCES = tests/unit/test_errpage.c

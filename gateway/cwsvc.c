@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of methods, and those that need no file of their own. */
+#include "config.h"
+
+#include "gateway/cwsvc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "gateway/cwschema.h"
+#include "gateway/cwsvc_int.h"
+
+#define SMALL 65536
+
+/* --- what many need ---------------------------------------------------- */
+
+void
+cwsvc_not_found(struct cwcall *c, const char *id)
+{
+	cwcall_fail(c, CW_NOT_FOUND, CWERR_SANDBOX_NOT_FOUND,
+		    "sandbox \"%.64s\" was not found", id);
+}
+
+void
+cwsvc_store_failed(struct cwcall *c, int err)
+{
+	cwcall_fail(c, CW_UNAVAILABLE, CWERR_BACKEND_UNAVAILABLE,
+		    "sandboxes cannot be read or written now: %s",
+		    err_text(err));
+}
+
+int
+cwsvc_find(struct cwcall *c, const char *id, struct job *out)
+{
+	int r;
+
+	if (id[0] == '\0') {
+		cwcall_bad_field(c, "sandbox_id", "is missing");
+		return E_INVALID;
+	}
+	r = jobs_get(c->svc->o.jobs, c->ns, strv_of(id), out);
+	if (r == E_NOTFOUND)
+		cwsvc_not_found(c, id);
+	else if (r != 0)
+		cwsvc_store_failed(c, r);
+	return r;
+}
+
+/* --- methods ----------------------------------------------------------- */
+
+static void
+get_sandbox(struct cwcall *c)
+{
+	struct job j;
+
+	if (cwsvc_find(c, cwmsg_text(c->req, "sandbox_id"), &j) != 0)
+		return;
+	cwbox_add(cwcall_reply(c), &j, jobs_conf(c->svc->o.jobs),
+		  c->who->origin);
+	cwcall_answer(c);
+	job_clear(&j);
+}
+
+static const struct cwcall_method methods[] = {
+    {.name = "GetSandbox",
+     .in = &cwschema_get_sandbox_request,
+     .out = &cwschema_sandbox,
+     .max = SMALL,
+     .fn = get_sandbox},
+};
+
+const struct cwcall_method *
+cwsvc_method(struct strv name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+		if (strv_eq(name, strv_of(methods[i].name)))
+			return &methods[i];
+	return NULL;
+}
+
+/* --- life -------------------------------------------------------------- */
+
+struct cwsvc *
+cwsvc_new(const struct cwsvc_options *o)
+{
+	struct cwsvc *s = xcalloc(1, sizeof(*s));
+
+	s->o = *o;
+	return s;
+}
+
+void
+cwsvc_drain(struct cwsvc *s)
+{
+	s->draining = true;
+	/* None is closed, so leaves the list, before the batch is over. */
+	for (struct cwcall *c = s->calls; c != NULL; c = c->next)
+		cwcall_fail(c, CW_UNAVAILABLE, CWERR_BACKEND_UNAVAILABLE,
+			    "the gateway is ending");
+}
+
+void
+cwsvc_free(struct cwsvc *s)
+{
+	if (s == NULL)
+		return;
+	assert(s->calls == NULL && s->held == 0);
+	free(s);
+}
