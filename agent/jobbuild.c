@@ -16,7 +16,9 @@
 #include "agent/jobgroup.h"
 #include "agent/jobinit.h"
 #include "agent/jobns.h"
+#include "agent/jobprep.h"
 #include "agent/jobroot.h"
+#include "agent/jobsock.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -195,6 +197,20 @@ make_group(struct jobrun *j)
 	strbuf_clear(&lacks);
 }
 
+static int
+prepare(struct jobrun *j)
+{
+	j->prepare = jobprep_start(j->spec, j->fs, &j->prepare_errors);
+	if (j->prepare == -1) {
+		jobrun_unstarted(j, "%s: %s", j->spec->prepare[0],
+				 strerror(errno));
+		return E_SYS;
+	}
+	j->state = PREPARING;
+	jobsock_say_all(j->sock, "preparing");
+	return 0;
+}
+
 int
 jobbuild(struct jobrun *j)
 {
@@ -243,6 +259,9 @@ jobbuild(struct jobrun *j)
 	add_events(j, &p);
 	if (s->timeout_ms != 0)
 		timer_set(&j->timeout, s->timeout_ms);
-	(void)!seqpkt_send(j->channel, STRV("go"), -1);
+	if (s->prepare == NULL)
+		(void)!seqpkt_send(j->channel, STRV("go"), -1);
+	else
+		return prepare(j);
 	return 0;
 }

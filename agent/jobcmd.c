@@ -48,15 +48,16 @@ struct job {
 
 /* --- what is left ------------------------------------------------------ */
 
+/* fs: also what the job has written, unless that is to be kept. */
 static void
-remove_parts(const struct job *j)
+remove_parts(const struct job *j, bool fs)
 {
-	static const char *const names[] = {"spec.json",    "agent.sock",
-					    "control.sock", "job.sock",
-					    "pid",          "slot"};
+	static const char *const names[] = {
+	    "spec.json", "agent.sock", "control.sock", "job.sock",
+	    "pid",       "slot",       "layout",       "keep"};
 	char *path = xasprintf("%s/cgroup", j->dir), *group = NULL;
-	size_t len;
-	int r = rmtree(j->dirfd, "fs");
+	size_t len, n = ARRAY_LEN(names) - (fs ? 0 : 3);
+	int r = fs ? rmtree(j->dirfd, "fs") : 0;
 
 	if (file_read(path, 4096, &group, &len) == 0)
 		jobgroup_remove(group);
@@ -66,7 +67,7 @@ remove_parts(const struct job *j)
 	if (r != 0 && r != E_NOTFOUND)
 		log_error("job.clean", "dir=%s error=\"%s\"",
 			  log_esc(strv_of(j->dir)), err_text(r));
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+	for (size_t i = 0; i < n; i++)
 		(void)unlinkat(j->dirfd, names[i], 0);
 }
 
@@ -114,7 +115,7 @@ clean(const struct job *j)
 			  log_esc(strv_of(j->dir)));
 		return 1;
 	}
-	remove_parts(j);
+	remove_parts(j, true);
 	if (!j->all) {
 		r = jobend_write(j->dirfd, &e);
 		return r == 0 || r == E_EXISTS ? 0 : 1;
@@ -213,7 +214,7 @@ run(const struct job *j)
 		free(why);
 	}
 	(void)signal(SIGTERM, SIG_IGN); /* what is left is removed to its end */
-	remove_parts(j);
+	remove_parts(j, faccessat(j->dirfd, "keep", F_OK, 0) != 0);
 	return r == 0 ? 0 : 1;
 }
 

@@ -42,6 +42,7 @@ static const struct key keys[] = {
     K(uids, KEY_ID),          K(slice, KEY_ID),      K(slice_last, KEY_ID),
     K(worker_uid, KEY_ID),    K(outside, KEY_LIST),  K(cgroup, KEY_TEXT),
     K(cwd, KEY_TEXT),         K(files, KEY_FILES),   K(grace_ms, KEY_U64),
+    K(prepare, KEY_LIST),
 };
 #undef K
 
@@ -205,6 +206,9 @@ wrong(const struct jobdef *s)
 		return "files";
 	if (s->rootfs != NULL && *s->rootfs != '/')
 		return "rootfs";
+	if (s->prepare != NULL &&
+	    (s->prepare[0] == NULL || *s->prepare[0] != '/'))
+		return "prepare";
 	if (s->outbound != NULL && *s->outbound != '/')
 		return "outbound";
 	if (s->cgroup != NULL && *s->cgroup != '/')
@@ -284,6 +288,7 @@ jobdef_clear(struct jobdef *s)
 	free(s->id);
 	free_list(s->argv);
 	free_list(s->env);
+	free_list(s->prepare);
 	free(s->cwd);
 	for (size_t i = 0; i < s->nfiles; i++) {
 		free(s->files[i].path);

@@ -30,6 +30,7 @@ struct jobdef {
 	struct jobdef_file *files; /* written before anything is started */
 	size_t nfiles;
 	char **env;       /* "NAME=value", NULL-ended; has secrets in it */
+	char **prepare;   /* see jobprep.h, NULL-ended; NULL: none */
 	char *image;      /* as the user named it; NULL: none */
 	char *cgroup;     /* directory for the job's control group; NULL */
 	char *rootfs;     /* NULL: the machine's own system */

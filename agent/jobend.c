@@ -6,13 +6,48 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/str.h"
+
+/* Who was killed so, or says that its child was (a shell). */
+static bool
+was_killed(const struct jobend *e)
+{
+	return e->signal == SIGKILL || e->code == 128 + SIGKILL ||
+	       strcmp(e->reason, "lost") == 0;
+}
+
+void
+jobend_conclude(struct jobend *e, const struct jobend_facts *f)
+{
+	if (strcmp(e->reason, "unstarted") == 0)
+		;
+	else if (f->why != NULL)
+		e->reason = f->why;
+	else if (f->starved && was_killed(e))
+		e->reason = "oom";
+	if (strcmp(e->reason, "oom") != 0 && *e->message != '\0')
+		return;
+	if (f->starved)
+		(void)snprintf(e->message, sizeof(e->message),
+			       "out of memory: the limit is %llu MiB",
+			       (unsigned long long)f->memory >> 20);
+	else if (strcmp(e->reason, "timeout") == 0)
+		(void)snprintf(e->message, sizeof(e->message),
+			       "timed out after %llu s",
+			       (unsigned long long)f->timeout_ms / 1000);
+	else if (e->signal != 0)
+		(void)snprintf(e->message, sizeof(e->message),
+			       "killed by signal %d (%s)", e->signal,
+			       strsignal(e->signal));
+}
 
 static void
 put_text(const struct jobend *e, struct strbuf *b)

@@ -10,6 +10,7 @@
 #include "agent/jobrun_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@
 #include "agent/jobkill.h"
 #include "agent/jobnet.h"
 #include "agent/jobout.h"
+#include "agent/jobprep.h"
 #include "agent/jobsock.h"
 #include "base/err.h"
 #include "base/fdio.h"
@@ -31,12 +33,10 @@
 #include "net/loop.h"
 #include "net/seqpkt.h"
 
-#define READ_MAX   16384
-#define TURN_MAX   16   /* reads of one pipe in one go */
-#define GRACE_MS   5000 /* after a timeout */
-#define DRAIN_MS   2000 /* for pipes that strangers hold open */
-#define NET_TRY_MS 10
-#define NET_MAX_MS 5000
+#define READ_MAX 16384
+#define TURN_MAX 16   /* reads of one pipe in one go */
+#define GRACE_MS 5000 /* after a timeout */
+#define DRAIN_MS 2000 /* for pipes that strangers hold open */
 
 void
 jobrun_unstarted(struct jobrun *j, const char *fmt, ...)
@@ -57,7 +57,7 @@ state_word(const struct jobrun *j)
 {
 	if (j->why != NULL || j->state == ENDING)
 		return "stopping";
-	if (j->state == STARTING)
+	if (j->state < RUNNING)
 		return "starting";
 	return j->ready ? "ready" : "running";
 }
@@ -67,6 +67,8 @@ greet(struct jobsock_conn *c, void *arg)
 {
 	struct jobrun *j = arg;
 
+	if (j->state == PREPARING)
+		jobsock_say(c, "preparing");
 	if (j->state == RUNNING)
 		jobsock_say(c, "started %s",
 			    j->lacks.len > 0 ? j->lacks.s : "");
@@ -123,7 +125,12 @@ stop(struct jobrun *j, const char *why, uint64_t grace_ms)
 		return;
 	if (j->why == NULL)
 		j->why = why;
-	if (grace_ms == 0 || j->channel == NULL ||
+	if (j->state == PREPARING) {
+		j->end = (struct jobend){.reason = "exited", .code = -1};
+		(void)snprintf(j->end.message, sizeof(j->end.message),
+			       "stopped before it was started");
+	}
+	if (j->state == PREPARING || grace_ms == 0 || j->channel == NULL ||
 	    (!again && seqpkt_send(j->channel, STRV("term"), -1) != 0)) {
 		kill_all(j);
 		return;
@@ -178,6 +185,22 @@ init_died(struct jobrun *j, int status)
 	finish_if_drained(j);
 }
 
+/* Now the inner half may build on what is there. */
+static void
+prepared(struct jobrun *j, int status)
+{
+	char text[400];
+
+	if (status == 0 && j->state == PREPARING && j->channel != NULL) {
+		j->state = STARTING;
+		(void)!seqpkt_send(j->channel, STRV("go"), -1);
+	} else if (j->state == PREPARING && j->end.reason == NULL) {
+		jobprep_why(j->prepare_errors, status, text, sizeof(text));
+		jobrun_unstarted(j, "%s", text);
+		kill_all(j);
+	}
+}
+
 static bool
 reaped(pid_t *pid, int *status)
 {
@@ -187,22 +210,6 @@ reaped(pid_t *pid, int *status)
 	return true;
 }
 
-/* The job goes on. What they say goes to syslog; the usual cause is told here.
- */
-static void
-net_died(struct jobrun *j, int status)
-{
-	const char *tun = "";
-
-	if (access("/dev/net/tun", R_OK | W_OK) == -1)
-		tun = errno == ENOENT ? "; there is no /dev/net/tun"
-				      : "; /dev/net/tun cannot be opened";
-	joblog_say(j->log, "no outbound network: %s ended (%s %d)%s",
-		   j->spec->outbound, WIFSIGNALED(status) ? "signal" : "status",
-		   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-		   tun);
-}
-
 static void
 reap_cb(int sig, void *arg)
 {
@@ -210,13 +217,19 @@ reap_cb(int sig, void *arg)
 	int status;
 
 	(void)sig;
+	if (reaped(&j->prepare, &status))
+		prepared(j, status);
 	if (reaped(&j->net, &status) && j->state != ENDING)
-		net_died(j, status);
+		jobrun_net_died(j, status);
 	/* A builder that has done its work leaves with 0, and process 1. */
 	if (reaped(&j->builder, &status) && status != 0)
 		init_died(j, status);
 	if (reaped(&j->init, &status))
 		init_died(j, status);
+	/* Killed before anybody could say who process 1 is. */
+	if (j->state != ENDING && j->channel == NULL && j->builder == 0 &&
+	    j->init == 0)
+		init_died(j, SIGKILL);
 }
 
 /* --- output and readiness ---------------------------------------------- */
@@ -257,53 +270,6 @@ jobrun_ready_cb(evutil_socket_t fd, short what, void *arg)
 	}
 	(void)event_del(&j->ready_ev);
 	fd_close(&j->ready_fd);
-}
-
-/* --- the network ------------------------------------------------------- */
-
-static void
-let_run(struct jobrun *j)
-{
-	if (j->channel != NULL)
-		(void)!seqpkt_send(j->channel, STRV("run"), -1);
-}
-
-static void
-net_try_cb(void *arg)
-{
-	struct jobrun *j = arg;
-
-	if (j->net > 0 && ++j->net_tries < NET_MAX_MS / NET_TRY_MS &&
-	    !jobnet_connected(j->init)) {
-		timer_set(&j->net_try, NET_TRY_MS);
-		return;
-	}
-	let_run(j);
-}
-
-static void
-connect_net(struct jobrun *j, int log_fd)
-{
-	if (j->spec->outbound == NULL || geteuid() != 0) {
-		/* Process 1 cannot be looked into: root alone gets at what is
-		 * to be connected. */
-		jobrun_lack(
-		    j, "no outbound network%s",
-		    j->spec->outbound != NULL
-			? " (only a gateway that runs as root connects it)"
-			: "");
-		let_run(j);
-		return;
-	}
-	j->net = jobnet_start(j->spec->outbound, j->init, log_fd);
-	if (j->net == -1)
-		jobrun_lack(j, "no outbound network (%s: %s)",
-			    j->spec->outbound, strerror(errno));
-	/* An agent need not wait for it; a command may want it at once. */
-	if (j->spec->argv != NULL)
-		net_try_cb(j);
-	else
-		let_run(j);
 }
 
 /* --- the inner half ---------------------------------------------------- */
@@ -405,9 +371,9 @@ jobrun_channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 	} else if (strv_eq(verb, STRV("init"))) {
 		has_init(j, msg);
 	} else if (strv_eq(verb, STRV("net"))) {
-		connect_net(j, STDERR_FILENO);
+		jobrun_net_connect(j, STDERR_FILENO);
 	} else if (strv_eq(verb, STRV("nonet"))) {
-		let_run(j);
+		jobrun_net_done(j);
 	} else if (strv_eq(verb, STRV("started"))) {
 		running(j);
 	} else if (strv_eq(verb, STRV("failed"))) {
@@ -430,6 +396,23 @@ jobrun_channel_closed_cb(struct seqpkt *sp, void *arg)
 
 /* --- orders ------------------------------------------------------------ */
 
+/* Whether `fs/` is to be left when the job has ended. The file says so to
+ * whoever comes afterwards, and is there before the order is seen to be obeyed.
+ */
+static void
+set_keep(struct jobrun *j, bool on)
+{
+	int fd;
+
+	if (!on) {
+		(void)unlinkat(j->o->dirfd, "keep", 0);
+		return;
+	}
+	fd = openat(j->o->dirfd, "keep", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd != -1)
+		(void)close(fd);
+}
+
 static void
 order_cb(struct jobsock_conn *c, struct strv msg, void *arg)
 {
@@ -444,6 +427,10 @@ order_cb(struct jobsock_conn *c, struct strv msg, void *arg)
 	} else if (strv_eq(verb, STRV("stop")) &&
 		   strv_parse_u64(msg, UINT32_MAX, true, &ms) == 0) {
 		stop(j, "stopped", ms);
+	} else if (strv_eq(verb, STRV("keep"))) {
+		set_keep(j, true);
+	} else if (strv_eq(verb, STRV("unkeep"))) {
+		set_keep(j, false);
 	} else if (strv_eq(verb, STRV("status"))) {
 		jobsock_say(c, "state %s %ld %ld", state_word(j), (long)j->init,
 			    (long)getpid());
@@ -474,7 +461,7 @@ jobrun_start_loop(struct jobrun *j)
 	timer_init(&j->timeout, j->loop, timeout_cb, j);
 	timer_init(&j->grace, j->loop, kill_cb, j);
 	timer_init(&j->drain, j->loop, drain_cb, j);
-	timer_init(&j->net_try, j->loop, net_try_cb, j);
+	timer_init(&j->net_try, j->loop, jobrun_net_try_cb, j);
 	j->sock =
 	    jobsock_new(j->loop, j->o->listen_fd, j->o->first_fd, &cbs, j);
 }
@@ -482,28 +469,16 @@ jobrun_start_loop(struct jobrun *j)
 static void
 conclude(struct jobrun *j)
 {
-	struct jobend *e = &j->end;
+	const struct jobend_facts f = {.why = j->why,
+				       .starved = j->group_fd != -1 &&
+						  jobgroup_starved(j->group_fd),
+				       .memory = j->spec->memory,
+				       .timeout_ms = j->spec->timeout_ms};
 
-	if (j->why != NULL && strcmp(e->reason, "unstarted") != 0)
-		e->reason = j->why;
-	if (j->group_fd != -1 && jobgroup_starved(j->group_fd) &&
-	    *e->message == '\0')
-		(void)snprintf(e->message, sizeof(e->message),
-			       "out of memory: the limit is %llu MiB",
-			       (unsigned long long)j->spec->memory >> 20);
-	else if (*e->message != '\0')
-		;
-	else if (strcmp(e->reason, "timeout") == 0)
-		(void)snprintf(e->message, sizeof(e->message),
-			       "timed out after %llu s",
-			       (unsigned long long)j->spec->timeout_ms / 1000);
-	else if (e->signal != 0)
-		(void)snprintf(e->message, sizeof(e->message),
-			       "killed by signal %d (%s)", e->signal,
-			       strsignal(e->signal));
-	if (j->log != NULL && *e->message != '\0' &&
-	    strcmp(e->reason, "timeout") != 0)
-		joblog_say(j->log, "%s", e->message);
+	jobend_conclude(&j->end, &f);
+	if (j->log != NULL && *j->end.message != '\0' &&
+	    strcmp(j->end.reason, "timeout") != 0)
+		joblog_say(j->log, "%s", j->end.message);
 }
 
 static void
@@ -533,6 +508,7 @@ clear(struct jobrun *j)
 			(void)event_del(&j->out[i].ev);
 			fd_close(&j->out[i].fd);
 		}
+	fd_close(&j->prepare_errors);
 	if (j->ready_fd != -1) {
 		(void)event_del(&j->ready_ev);
 		fd_close(&j->ready_fd);
@@ -557,7 +533,8 @@ jobrun(const struct jobrun_options *o)
 
 	j->o = o;
 	j->spec = o->spec;
-	j->ready_fd = j->group_fd = -1;
+	j->ready_fd = j->group_fd = j->prepare_errors = -1;
+	j->state = STARTING;
 	for (int i = 0; i < JOBRUN_PIPES; i++)
 		j->out[i].fd = -1;
 	j->fs = xasprintf("%s/fs", o->dir);

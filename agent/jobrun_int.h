@@ -20,7 +20,8 @@ struct jobout;
 struct jobsock;
 struct seqpkt;
 
-enum jobrun_state { STARTING, RUNNING, ENDING };
+/* PREPARING: the inner half waits for the file system. */
+enum jobrun_state { PREPARING, STARTING, RUNNING, ENDING };
 
 /* What somebody in the job says, on its way to a log. */
 struct jobrun_pipe {
@@ -45,7 +46,8 @@ struct jobrun {
 	struct jobout *outside;
 	char *fs;
 	char *resolv;
-	pid_t builder, init, net; /* 0: not there (any more) */
+	pid_t prepare, builder, init, net; /* 0: not there (any more) */
+	int prepare_errors;
 	struct seqpkt *channel;
 	struct jobrun_pipe out[JOBRUN_PIPES];
 	int ready_fd; /* its reading end */
@@ -70,6 +72,12 @@ void jobrun_pipe_cb(evutil_socket_t fd, short what, void *arg);
 void jobrun_ready_cb(evutil_socket_t fd, short what, void *arg);
 void jobrun_channel_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg);
 void jobrun_channel_closed_cb(struct seqpkt *sp, void *arg);
+
+/* jobrun_net.c */
+void jobrun_net_connect(struct jobrun *j, int log_fd);
+void jobrun_net_try_cb(void *arg);
+void jobrun_net_done(struct jobrun *j); /* as good as it gets: process 1 runs */
+void jobrun_net_died(struct jobrun *j, int status);
 
 /* jobbuild.c. Makes what the two halves have in common, and forks the inner
  * one. Not 0: jobrun_unstarted() was called. */

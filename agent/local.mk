@@ -84,9 +84,12 @@ libagent_a_SOURCES = \
 	agent/jobroot.h \
 	agent/jobout.c \
 	agent/jobout.h \
+	agent/jobprep.c \
+	agent/jobprep.h \
 	agent/jobrun.c \
 	agent/jobrun.h \
 	agent/jobrun_int.h \
+	agent/jobrun_net.c \
 	agent/jobsock.c \
 	agent/jobsock.h \
 	agent/jobdef.c \

@@ -148,6 +148,18 @@ jobs_tree(struct jobs *js, const char *id, struct launch_tree *out)
 	return launch_tree(js->o.launcher, id, out);
 }
 
+int
+jobs_keep(struct jobs *js, const char *id)
+{
+	return launch_keep(js->o.launcher, id);
+}
+
+void
+jobs_unkeep(struct jobs *js, const char *id)
+{
+	launch_unkeep(js->o.launcher, id);
+}
+
 char *
 jobs_dir(const struct jobs *js, const char *id)
 {

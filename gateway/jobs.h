@@ -64,9 +64,11 @@ struct jobstore *jobs_store(struct jobs *js);
 /* What was changed there lasts from now on; else none of it happened. E_FULL,
  * E_SYS. */
 int jobs_commit(struct jobs *js) SBX_MUST_CHECK;
-/* See launch_tree(). */
+/* See launch_tree(), launch_keep(), launch_unkeep(). */
 int jobs_tree(struct jobs *js, const char *id,
 	      struct launch_tree *out) SBX_MUST_CHECK;
+int jobs_keep(struct jobs *js, const char *id) SBX_MUST_CHECK;
+void jobs_unkeep(struct jobs *js, const char *id);
 /* The directory of a job (its log is in it), malloc'ed. */
 char *jobs_dir(const struct jobs *js, const char *id);
 

@@ -114,6 +114,8 @@ end_event(const struct launch_end *end)
 		return JOB_EV_STOPPED;
 	case LAUNCH_UNSTARTED:
 		return JOB_EV_START_FAILED;
+	case LAUNCH_OOM:
+		return JOB_EV_OOM;
 	case LAUNCH_LOST:
 		break;
 	}
@@ -138,6 +140,9 @@ end_text(const struct live *l, enum job_event ev, const struct launch_end *end)
 	case JOB_EV_SIGNAL:
 		strbuf_addf(&b, "killed by signal %d (%s)", end->signal,
 			    strsignal(end->signal));
+		break;
+	case JOB_EV_OOM:
+		strbuf_adds(&b, "killed");
 		break;
 	case JOB_EV_TIMEOUT:
 		strbuf_addf(&b, "timed out after %llu s",
@@ -273,6 +278,8 @@ launch_it(struct live *l, const struct gw_flavor *flavor, uint64_t timeout_ms,
 	if (!s->sandbox || jobspec_main(s))
 		ls.nargv = s->command.n + s->arguments.n;
 	ls.cwd = s->working_dir;
+	ls.prepare = (const char *const *)s->prepare.v;
+	ls.nprepare = s->prepare.n;
 	ls.files = fv;
 	ls.nfiles = s->nfiles;
 	if (s->has_grace) /* 0 is the launcher's default */

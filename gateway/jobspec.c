@@ -97,6 +97,7 @@ jobspec_clear(struct job_spec *s)
 	jobspec_clear_words(&s->command);
 	jobspec_clear_words(&s->arguments);
 	jobspec_clear_words(&s->tags);
+	jobspec_clear_words(&s->prepare);
 	free(s->working_dir);
 	for (size_t i = 0; i < s->nfiles; i++) {
 		free(s->files[i].path);

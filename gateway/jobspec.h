@@ -79,6 +79,9 @@ struct job_spec {
 	struct job_volume *volumes;
 	size_t nvolumes;
 	char *request_id; /* NULL: none */
+	/* As launch_spec.prepare, set by who makes the job on this side; not
+	 * stored, not read. */
+	struct job_words prepare;
 	/* Our agent is in it: as its main process, or, when there is a command,
 	 * beside that. hub: asked for by the label hf-sandbox, as by clients
 	 * whose command would fetch an agent; it is not used. */

@@ -89,6 +89,19 @@ launch_remove(struct launcher *l, const char *id)
 }
 
 int
+launch_keep(struct launcher *l, const char *id)
+{
+	return l->ops->keep != NULL ? l->ops->keep(l, id) : E_UNSUPPORTED;
+}
+
+void
+launch_unkeep(struct launcher *l, const char *id)
+{
+	if (l->ops->unkeep != NULL)
+		l->ops->unkeep(l, id);
+}
+
+int
 launch_register(struct launcher *l, const char *id, struct strv token,
 		struct strv address, char **why)
 {
@@ -140,6 +153,8 @@ launch_reason_text(enum launch_reason r)
 		return "unstarted";
 	case LAUNCH_LOST:
 		return "lost";
+	case LAUNCH_OOM:
+		return "oom";
 	}
 	return "?";
 }

@@ -78,8 +78,17 @@ struct launch_spec {
 	size_t nenv;
 	const struct launch_var *secrets;
 	size_t nsecrets;
-	const char *image;   /* NULL: none was asked for */
-	const char *flavor;  /* as text, for templates; NULL: none */
+	const char *image;  /* NULL: none was asked for */
+	const char *flavor; /* as text, for templates; NULL: none */
+	/* A program (absolute path first) that fills the job's file system
+	 * before anything of the job runs, as this gateway's user; NULL: none.
+	 * It is the supervisor's child: a stop kills it, a
+	 * restart of the gateway does not. The job cannot be started when its
+	 * exit code is not 0; the last line that it wrote says why. It takes
+	 * no place among those that may start at once, and its time counts in
+	 * timeout_ms. The local launcher alone can do it. */
+	const char *const *prepare;
+	size_t nprepare;
 	uint64_t timeout_ms; /* from now; 0: none */
 	uint64_t grace_ms;   /* from TERM to KILL after that; 0: 5 s */
 	uint64_t memory;     /* bytes; 0: no bound, as with the following */
@@ -94,7 +103,8 @@ enum launch_reason {
 	LAUNCH_TIMEOUT,   /* killed: timeout_ms had passed */
 	LAUNCH_STOPPED,   /* after launch_stop() */
 	LAUNCH_UNSTARTED, /* could not be started: message says why */
-	LAUNCH_LOST       /* vanished; nobody knows its exit code */
+	LAUNCH_LOST,      /* vanished; nobody knows its exit code */
+	LAUNCH_OOM        /* killed for want of memory: code or signal */
 };
 
 struct launch_end {
@@ -172,7 +182,21 @@ void launch_remove(struct launcher *l, const char *id);
 int launch_register(struct launcher *l, const char *id, struct strv token,
 		    struct strv address, char **why) SBX_MUST_CHECK;
 
-/* The files of a job, where the launcher has them on this machine. */
+/*
+ * The files of a job, where the launcher has them on this machine
+ * (doc/PROTOCOL.md, section 7). They go when it has ended, unless they are to
+ * be kept:
+ *
+ *	launch_keep(l, id)	before a stop, or at any time while it runs
+ *	launch_tree(l, id, &t)	now, or once it has ended; read it, ask again:
+ *				E_NOTFOUND means that it had ended before it
+ *				was told, and what was read may be half of it
+ *	launch_unkeep(l, id)	as often as launch_keep() returned 0
+ *
+ * They are as the job left them until the last launch_unkeep() or
+ * launch_remove(), and are not kept for a gateway that was started since. To
+ * fill them: launch_spec.prepare.
+ */
 struct launch_tree {
 	char *dir;                /* malloc'ed */
 	const char *const *parts; /* directories in it that are the job's;
@@ -184,6 +208,9 @@ struct launch_tree {
  * since it has ended; or it is not this launcher's. */
 int launch_tree(struct launcher *l, const char *id,
 		struct launch_tree *out) SBX_MUST_CHECK;
+/* E_NOTFOUND: it does not run (yet, any more). E_UNSUPPORTED. */
+int launch_keep(struct launcher *l, const char *id) SBX_MUST_CHECK;
+void launch_unkeep(struct launcher *l, const char *id);
 
 /* JOBS_DIR/<id>, malloc'ed; NULL when id is not an id. */
 char *launch_dir(const struct launcher *l, const char *id);
@@ -205,9 +232,11 @@ struct launcher_ops {
 	void (*stop)(struct launch *j, uint64_t grace_ms);
 	void (*drop)(struct launch *j);
 	void (*remove)(struct launcher *l, const char *id);
-	/* NULL: there are none */
+	/* NULL: E_UNSUPPORTED, all three. */
 	int (*tree)(struct launcher *l, const char *id,
 		    struct launch_tree *out);
+	int (*keep)(struct launcher *l, const char *id);
+	void (*unkeep)(struct launcher *l, const char *id);
 	/* NULL: refuses */
 	int (*reg)(struct launcher *l, const char *id, struct strv token,
 		   struct strv address, char **why);

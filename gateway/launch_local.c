@@ -30,44 +30,12 @@
 #include "base/mem.h"
 #include "gateway/detach.h"
 #include "gateway/gwconf.h"
+#include "gateway/launch_local_int.h"
 #include "gateway/launchspec.h"
 #include "net/loop.h"
 #include "net/seqpkt.h"
 
-#define FROZEN_MS   15000 /* beyond the grace: a supervisor does not act */
-#define CLEAN_BATCH 64
-
-enum local_state { WAITING, STARTING, RUNNING, OVER };
-
-struct local_job {
-	struct launch base;
-	struct local_job *next, **prevp;
-	enum local_state state;
-	bool stopped; /* while it was WAITING */
-	bool retried; /* job.sock was connected to once more */
-	unsigned slot;
-	char *dir;
-	struct seqpkt *sp;
-	struct task task;    /* see settle() */
-	struct timer frozen; /* after a stop */
-};
-
-struct local {
-	struct launcher base;
-	struct loop *loop;
-	const struct gw_launch *conf;
-	uid_t worker_uid;
-	char *agent;
-	char *outbound;
-	struct local_job *jobs;
-	uint64_t starting;
-	unsigned char *slots; /* 1: taken */
-	unsigned nslots, next_slot;
-};
-
-#define LOCAL(p) ((struct local *)(void *)(p))
-#define JOB(p)   ((struct local_job *)(void *)(p))
-#define NO_SLOT  ((unsigned)-1)
+#define FROZEN_MS 15000 /* beyond the grace: a supervisor does not act */
 
 static void settle(void *arg);
 static void start_waiting(struct local *l);
@@ -111,44 +79,6 @@ find_outbound(const struct gw_launch *conf)
 	return NULL;
 }
 
-/* --- user ids ---------------------------------------------------------- */
-
-static unsigned
-take_slot(struct local *l)
-{
-	if (geteuid() != 0)
-		return NO_SLOT;
-	for (unsigned i = 0; i < l->nslots; i++) {
-		unsigned slot = (l->next_slot + i) % l->nslots;
-
-		if (l->slots[slot] != 0)
-			continue;
-		l->slots[slot] = 1;
-		l->next_slot = (slot + 1) % l->nslots;
-		return slot;
-	}
-	return NO_SLOT;
-}
-
-/* Which one a job has, as an earlier process wrote it. */
-static unsigned
-read_slot(struct local *l, const char *dir)
-{
-	char *path = xasprintf("%s/slot", dir), *text = NULL;
-	uint64_t n = NO_SLOT;
-	size_t len;
-
-	if (file_read(path, 32, &text, &len) != 0 || len == 0 ||
-	    strv_parse_u64((struct strv){text, len - 1}, l->nslots - 1, true,
-			   &n) != 0)
-		n = NO_SLOT;
-	free(text);
-	free(path);
-	if (n != NO_SLOT)
-		l->slots[n] = 1;
-	return (unsigned)n;
-}
-
 /* --- jobs -------------------------------------------------------------- */
 
 static struct local_job *
@@ -159,13 +89,28 @@ job_new(struct local *l, const char *id)
 	j->base.launcher = &l->base;
 	(void)snprintf(j->base.id, sizeof(j->base.id), "%s", id);
 	j->dir = launch_dir(&l->base, id);
-	j->slot = NO_SLOT;
+	j->slot = LOCAL_NO_SLOT;
 	task_init(&j->task, settle, j);
 	j->prevp = &l->jobs;
 	if ((j->next = l->jobs) != NULL)
 		j->next->prevp = &j->next;
 	l->jobs = j;
 	return j;
+}
+
+struct local_job *
+launch_local_find(struct local *l, const char *id)
+{
+	for (struct local_job *j = l->jobs; j != NULL; j = j->next)
+		if (strcmp(j->base.id, id) == 0)
+			return j;
+	return NULL;
+}
+
+bool
+launch_local_order(struct local_job *j, const char *order)
+{
+	return j->sp != NULL && seqpkt_send(j->sp, strv_of(order), -1) == 0;
 }
 
 static void
@@ -181,8 +126,8 @@ job_free(struct local_job *j)
 	struct local *l = LOCAL(j->base.launcher);
 
 	leave_start(j);
-	if (j->state == OVER && j->slot != NO_SLOT)
-		l->slots[j->slot] = 0;
+	if (j->state == OVER)
+		launch_local_keep_slot(j);
 	*j->prevp = j->next;
 	if (j->next != NULL)
 		j->next->prevp = j->prevp;
@@ -192,62 +137,6 @@ job_free(struct local_job *j)
 		seqpkt_close(j->sp);
 	free(j->dir);
 	loop_defer_free(l->loop, j, NULL);
-}
-
-static bool
-exists(const char *dir, const char *name)
-{
-	char *path = xasprintf("%s/%s", dir, name);
-	bool yes = access(path, F_OK) == 0;
-
-	free(path);
-	return yes;
-}
-
-/* --- cleaning ---------------------------------------------------------- */
-
-struct batch {
-	struct local *l;
-	bool all;
-	char *dirs[CLEAN_BATCH];
-	size_t n;
-};
-
-/* In a process of its own: it may have to wait, and there may be much. */
-static void
-batch_run(struct batch *b)
-{
-	char job[] = "job", opt[] = "--clean", opt_all[] = "--all",
-	     name[] = "sbx-agent";
-	char *argv[CLEAN_BATCH + 6] = {name, job, opt};
-	size_t at = 3;
-
-	if (b->all)
-		argv[at++] = opt_all;
-	for (size_t i = 0; i < b->n; i++)
-		argv[at++] = b->dirs[i];
-	if (b->n > 0 && detach_start(b->l->agent, argv, NULL, 0) != 0)
-		log_error("launch.clean", "program=%s error=\"%s\"",
-			  log_esc(strv_of(b->l->agent)), strerror(errno));
-	while (b->n > 0)
-		free(b->dirs[--b->n]);
-}
-
-static void
-batch_add(struct batch *b, const char *dir)
-{
-	if (b->n == CLEAN_BATCH)
-		batch_run(b);
-	b->dirs[b->n++] = xstrdup(dir);
-}
-
-static void
-clean(struct local *l, const char *dir, bool all)
-{
-	struct batch b = {.l = l, .all = all};
-
-	batch_add(&b, dir);
-	batch_run(&b);
 }
 
 /* --- the end ----------------------------------------------------------- */
@@ -263,6 +152,7 @@ over(struct local_job *j, const struct launch_end *end)
 	if (j->sp != NULL)
 		seqpkt_close(j->sp);
 	j->sp = NULL;
+	launch_local_keep_over(j);
 	log_info("launch.end", "job=%s reason=%s code=%d signal=%d", j->base.id,
 		 launch_reason_text(end->reason), end->code, end->signal);
 	j->base.cbs->ended(&j->base, end, j->base.arg); /* j may be gone */
@@ -292,8 +182,8 @@ over_as_written(struct local_job *j)
 		over(j, &e.end);
 		return;
 	}
-	if (exists(j->dir, "."))
-		clean(l, j->dir, false);
+	if (launch_local_exists(j->dir, "."))
+		launch_local_clean(l, j->dir, false);
 	over_without(j, LAUNCH_LOST, "its supervisor is gone");
 }
 
@@ -310,7 +200,11 @@ message_cb(struct seqpkt *sp, struct strv msg, int fd, void *arg)
 	fd_close(&fd);
 	if (j->state == OVER || !strv_cut(&msg, ' ', &verb))
 		return;
-	if (strv_eq(verb, STRV("started"))) {
+	if (strv_eq(verb, STRV("preparing"))) {
+		leave_start(j); /* this may take long, and costs little */
+		j->state = RUNNING;
+		start_waiting(LOCAL(j->base.launcher));
+	} else if (strv_eq(verb, STRV("started"))) {
 		leave_start(j);
 		j->state = RUNNING;
 		start_waiting(LOCAL(j->base.launcher));
@@ -346,7 +240,7 @@ closed_cb(struct seqpkt *sp, void *arg)
 
 	seqpkt_close(sp);
 	j->sp = NULL;
-	if (!exists(j->dir, "exit.json") && !j->retried &&
+	if (!launch_local_exists(j->dir, "exit.json") && !j->retried &&
 	    (fd = reach(j)) >= 0) {
 		j->retried = true;
 		take_channel(j, fd);
@@ -393,22 +287,13 @@ start_supervisor(struct local_job *j)
 }
 
 static void
-remove_spec(struct local_job *j)
-{
-	char *path = xasprintf("%s/spec.json", j->dir);
-
-	(void)unlink(path);
-	free(path);
-}
-
-static void
 unstarted(struct local_job *j, int r)
 {
 	struct local *l = LOCAL(j->base.launcher);
 	char *text = xasprintf("%s: %s", l->agent,
 			       r == E_SYS ? strerror(errno) : err_text(r));
 
-	remove_spec(j);
+	launch_local_unlink(j->dir, "spec.json");
 	over_without(j, LAUNCH_UNSTARTED, text);
 	free(text);
 }
@@ -424,7 +309,7 @@ settle(void *arg)
 	if (j->state == OVER) { /* adopted, and not there */
 		over_as_written(j);
 	} else if (j->state == WAITING && j->stopped) {
-		remove_spec(j);
+		launch_local_unlink(j->dir, "spec.json");
 		over_without(j, LAUNCH_STOPPED,
 			     "stopped before it was started");
 	} else if (j->state == WAITING && l->starting < l->conf->parallel) {
@@ -454,47 +339,6 @@ start_waiting(struct local *l)
 }
 
 static int
-write_file(const char *dir, const char *name, struct strv text)
-{
-	char *path = xasprintf("%s/%s", dir, name);
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), r;
-
-	free(path);
-	if (fd == -1)
-		return err_from_errno(errno);
-	r = fd_write_all(fd, text.p, text.len);
-	(void)close(fd);
-	return r;
-}
-
-static int
-write_job(struct local_job *j, const struct launch_spec *spec)
-{
-	struct local *l = LOCAL(j->base.launcher);
-	struct launchspec_place place = {
-	    .conf = l->conf,
-	    .outbound = l->outbound,
-	    .slot = j->slot != NO_SLOT ? j->slot : 0,
-	    .worker_uid = l->worker_uid,
-	};
-	struct strbuf b = {0};
-	char slot[16];
-	int r;
-
-	if (j->slot != NO_SLOT)
-		place.uid = (uid_t)(l->conf->uid_base +
-				    (uint64_t)j->slot * LAUNCHCONF_UIDS);
-	(void)snprintf(slot, sizeof(slot), "%u\n", j->slot);
-	launchspec_add(&b, spec, &place);
-	r = j->slot == NO_SLOT ? 0 : write_file(j->dir, "slot", strv_of(slot));
-	if (r == 0)
-		r = write_file(j->dir, "spec.json", (struct strv){b.s, b.len});
-	mem_secure_zero(b.s, b.cap);
-	strbuf_clear(&b);
-	return r;
-}
-
-static int
 local_start(struct launcher *base, const struct launch_spec *spec,
 	    struct launch **out, char **why)
 {
@@ -508,13 +352,13 @@ local_start(struct launcher *base, const struct launch_spec *spec,
 		goto fail;
 	}
 	(void)chmod(j->dir, 0711);
-	j->slot = take_slot(l);
-	if (geteuid() == 0 && j->slot == NO_SLOT) {
+	j->slot = launch_local_take_slot(l);
+	if (geteuid() == 0 && j->slot == LOCAL_NO_SLOT) {
 		r = E_LIMIT;
 		*why = xstrdup("[local] uid_jobs: all of them are in use");
 		goto fail_dir;
 	}
-	if ((r = write_job(j, spec)) == 0) {
+	if ((r = launch_local_write(j, spec)) == 0) {
 		task_post(l->loop, &j->task);
 		*out = &j->base;
 		return 0;
@@ -536,13 +380,13 @@ local_adopt(struct launcher *base, const char *id, struct launch **out)
 	int fd;
 
 	*out = &j->base;
-	j->slot = read_slot(l, j->dir);
-	if (!exists(j->dir, "exit.json") && (fd = reach(j)) >= 0) {
+	j->slot = launch_local_read_slot(l, j->dir);
+	if (!launch_local_exists(j->dir, "exit.json") && (fd = reach(j)) >= 0) {
 		j->state = RUNNING; /* or nearly: it was begun */
 		take_channel(j, fd);
 		return;
 	}
-	j->state = exists(j->dir, "spec.json") ? WAITING : OVER;
+	j->state = launch_local_exists(j->dir, "spec.json") ? WAITING : OVER;
 	task_post(l->loop, &j->task);
 }
 
@@ -577,6 +421,7 @@ local_stop(struct launch *base, uint64_t grace_ms)
 {
 	struct local_job *j = JOB(base);
 	struct local *l = LOCAL(base->launcher);
+	uint64_t at;
 
 	if (j->state == OVER)
 		return;
@@ -592,71 +437,17 @@ local_stop(struct launch *base, uint64_t grace_ms)
 					     (unsigned long long)grace_ms));
 	if (j->frozen.loop == NULL)
 		timer_init(&j->frozen, l->loop, frozen_cb, j);
-	timer_set(&j->frozen, grace_ms + FROZEN_MS);
+	at = loop_now_ms(l->loop) + grace_ms + FROZEN_MS;
+	if (!timer_running(&j->frozen) || at < j->frozen_at) {
+		j->frozen_at = at;
+		timer_set(&j->frozen, grace_ms + FROZEN_MS);
+	}
 }
 
 static void
 local_drop(struct launch *base)
 {
 	job_free(JOB(base));
-}
-
-/* --- directories ------------------------------------------------------- */
-
-static void
-local_remove(struct launcher *base, const char *id)
-{
-	static const char *const names[] = {
-	    "log",  "log.1", "exit.json", "agent.log", "agent.log.1",
-	    "slot", "pid",   "spec.json", "job.sock"};
-	char *dir = launch_dir(base, id), *path;
-
-	if (dir == NULL)
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		path = xasprintf("%s/%s", dir, names[i]);
-		(void)unlink(path);
-		free(path);
-	}
-	if (rmdir(dir) != 0 && errno != ENOENT)
-		clean(LOCAL(base), dir, true);
-	free(dir);
-}
-
-static bool
-is_ours(struct local *l, const char *id)
-{
-	for (const struct local_job *j = l->jobs; j != NULL; j = j->next)
-		if (strcmp(j->base.id, id) == 0)
-			return true;
-	return false;
-}
-
-static void
-local_sweep(struct launcher *base, launch_known_cb known, void *arg)
-{
-	struct local *l = LOCAL(base);
-	struct batch gone = {.l = l, .all = true}, dead = {.l = l};
-	DIR *d = opendir(l->base.jobs_dir);
-	struct dirent *de;
-
-	while (d != NULL && (de = readdir(d)) != NULL) {
-		char *dir = launch_dir(base, de->d_name);
-
-		if (dir == NULL || is_ours(l, de->d_name)) {
-			free(dir);
-			continue;
-		}
-		if (!known(de->d_name, arg))
-			batch_add(&gone, dir);
-		else if (exists(dir, "fs"))
-			batch_add(&dead, dir);
-		free(dir);
-	}
-	if (d != NULL)
-		(void)closedir(d);
-	batch_run(&gone);
-	batch_run(&dead);
 }
 
 /* --- the launcher ------------------------------------------------------ */
@@ -668,6 +459,7 @@ local_free(struct launcher *base)
 
 	while (l->jobs != NULL)
 		job_free(l->jobs);
+	launch_local_keep_clear(l);
 	free(l->base.jobs_dir);
 	free(l->agent);
 	free(l->outbound);
@@ -694,42 +486,18 @@ local_set_conf(struct launcher *base, const struct gw_conf *conf)
 	}
 }
 
-/* exit.json comes before the files go. */
-static int
-local_tree(struct launcher *base, const char *id, struct launch_tree *out)
-{
-	static const char *const parts[] = {
-	    "upper", "data/root", "data/home", "data/tmp", "data/vartmp", NULL};
-	struct local *l = LOCAL(base);
-	const struct local_job *j = l->jobs;
-
-	while (j != NULL && strcmp(j->base.id, id) != 0)
-		j = j->next;
-	if (j == NULL || j->state == WAITING || !exists(j->dir, "fs") ||
-	    exists(j->dir, "exit.json"))
-		return E_NOTFOUND;
-	out->dir = xasprintf("%s/fs", j->dir);
-	out->parts = parts;
-	out->base = geteuid();
-	out->ids = 1;
-	if (j->slot != NO_SLOT) {
-		out->base = (uid_t)(l->conf->uid_base +
-				    (uint64_t)j->slot * LAUNCHCONF_UIDS);
-		out->ids = LAUNCHCONF_UIDS;
-	}
-	return 0;
-}
-
 static const struct launcher_ops ops = {
     .free = local_free,
     .set_conf = local_set_conf,
     .start = local_start,
     .adopt = local_adopt,
-    .sweep = local_sweep,
+    .sweep = launch_local_sweep,
     .stop = local_stop,
     .drop = local_drop,
-    .remove = local_remove,
-    .tree = local_tree,
+    .remove = launch_local_remove,
+    .tree = launch_local_tree,
+    .keep = launch_local_keep,
+    .unkeep = launch_local_unkeep,
 };
 
 int

@@ -22,8 +22,8 @@
 #define SLICES      90
 
 static const char *const modes[] = {"command", "dedicated", "host"};
-static const char *const reasons[] = {"exited", "timeout", "stopped",
-				      "unstarted", "lost"};
+static const char *const reasons[] = {"exited",    "timeout", "stopped",
+				      "unstarted", "lost",    "oom"};
 
 static void
 add_text(struct strbuf *b, const char *key, const char *value)
@@ -169,6 +169,8 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 		add_list(b, "argv", s->argv, s->nargv);
 	add_text(b, "cwd", s->cwd);
 	add_files(b, s);
+	if (s->nprepare != 0)
+		add_list(b, "prepare", s->prepare, s->nprepare);
 	add_vars(b, s, p->conf);
 	add_text(b, "image", s->image);
 	add_text(b, "cgroup", p->conf->cgroup);
@@ -201,6 +203,16 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 		strbuf_addf(b, ",\"worker_uid\":%lu",
 			    (unsigned long)p->worker_uid);
 	strbuf_adds(b, "}\n");
+}
+
+char *
+launchspec_layout(const struct launch_spec *s, const struct launchspec_place *p)
+{
+	const char *rootfs = launchconf_rootfs(p->conf, s->image);
+
+	return xasprintf("%lu %u %s", (unsigned long)p->uid,
+			 p->uid != 0 ? LAUNCHCONF_UIDS : 0,
+			 rootfs != NULL ? rootfs : "");
 }
 
 static int

@@ -23,6 +23,10 @@ struct launchspec_place {
 void launchspec_add(struct strbuf *b, const struct launch_spec *s,
 		    const struct launchspec_place *p);
 
+/* Text of the file `layout`, malloc'ed: "UID UIDS ROOTFS". */
+char *launchspec_layout(const struct launch_spec *s,
+			const struct launchspec_place *p);
+
 struct launchspec_end {
 	struct launch_end end;
 	char message[LAUNCH_TEXT];

@@ -132,6 +132,9 @@ libgateway_a_SOURCES = \
 	gateway/launch_command_line.c \
 	gateway/launch_local.c \
 	gateway/launch_local.h \
+	gateway/launch_local_dir.c \
+	gateway/launch_local_int.h \
+	gateway/launch_local_keep.c \
 	gateway/launchapi.c \
 	gateway/launchapi.h \
 	gateway/launchconf.c \

@@ -20,6 +20,13 @@ tests_unit_test_filename_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_filename_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_jobend
+TESTS += tests/unit/test_jobend
+tests_unit_test_jobend_SOURCES = tests/unit/test_jobend.c
+tests_unit_test_jobend_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_jobend_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
+	-lpthread $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_landlock
 TESTS += tests/unit/test_landlock
 tests_unit_test_landlock_SOURCES = tests/unit/test_landlock.c

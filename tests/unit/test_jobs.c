@@ -143,7 +143,7 @@ fake_remove(struct launcher *l, const char *id)
 
 static const struct launcher_ops fake_ops = {
     fake_free, fake_conf, fake_start,  fake_adopt, fake_sweep,
-    fake_stop, fake_drop, fake_remove, NULL,       NULL};
+    fake_stop, fake_drop, fake_remove, .reg = NULL};
 
 /* --- the fixture ------------------------------------------------------- */
 static struct {
@@ -478,6 +478,8 @@ ends(void **state)
 		     "timed out after 86400 s", 143},
 		    {LAUNCH_UNSTARTED, -1, 0, "no such program", JOB_FAILED,
 		     "could not be started: no such program", -1},
+		    {LAUNCH_OOM, -1, 9, "out of memory", JOB_FAILED,
+		     "killed: out of memory", 137},
 		    {LAUNCH_LOST, -1, 0, "", JOB_FAILED, "was lost", -1}};
 
 	(void)state;

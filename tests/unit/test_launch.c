@@ -201,6 +201,16 @@ until_gone(struct fixture *f, const char *id, const char *name)
 		(void)usleep(2000);
 }
 
+static void until_up(struct fixture *f);
+
+/* Its launcher knows that it runs, too. */
+static void
+until_up_and_told(struct fixture *f)
+{
+	until(f, &f->started);
+	until_up(f);
+}
+
 /* The job says "up" when it is ready for what is done to it. */
 static void
 until_up(struct fixture *f)
@@ -338,6 +348,27 @@ stopped_before_it_began(void **state)
 	assert_int_equal(f->end.reason, LAUNCH_STOPPED);
 	assert_false(is_there(f, ID, "spec.json"));
 	launch_remove(f->l, ID);
+}
+
+/* At whatever point of its start a job is killed: it ends, and for good. */
+static void
+stopped_while_it_begins(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < 24; i++) {
+		f->started = f->ended = 0;
+		start(f, ID, "echo up; sleep 1000", &plain);
+		while (!is_there(f, ID, "log"))
+			loop_once(f->loop, false);
+		(void)usleep(i * i * 25); /* up to 13 ms */
+		launch_stop(f->j, i % 2 ? 3600000 : 0);
+		until(f, &f->ended);
+		assert_int_equal(f->end.reason, LAUNCH_STOPPED);
+		until_gone(f, ID, "fs");
+		launch_remove(f->l, ID);
+		until_gone(f, ID, ".");
+	}
 }
 
 static void
@@ -497,6 +528,206 @@ more_than_may_start_at_once(void **state)
 	}
 }
 
+/* --- file systems ------------------------------------------------------ */
+
+static const char writes[] = "echo x > $HOME/f; echo up; sleep 1000";
+#define F "fs/data/root/f"
+
+static void
+remove_job(struct fixture *f)
+{
+	launch_remove(f->l, ID);
+	until_gone(f, ID, ".");
+}
+
+static void
+keeps_a_file_system(void **state)
+{
+	struct fixture *f = *state;
+	struct launch_tree t;
+	char *path = xasprintf("%s/" ID "/fs", f->jobs);
+
+	start(f, ID, writes, &plain);
+	assert_int_equal(launch_keep(f->l, ID), E_NOTFOUND); /* not yet */
+	assert_int_equal(launch_tree(f->l, ID, &t), E_NOTFOUND);
+	until_up_and_told(f);
+	assert_int_equal(launch_keep(f->l, ID2), E_NOTFOUND);
+	assert_int_equal(launch_keep(f->l, ID), 0);
+	assert_int_equal(launch_keep(f->l, ID), 0);
+	assert_int_equal(launch_tree(f->l, ID, &t), 0);
+	assert_string_equal(t.dir, path);
+	assert_int_equal(t.ids, geteuid() == 0 ? LAUNCHCONF_UIDS : 1);
+	assert_true((t.base != geteuid()) == (geteuid() == 0));
+	free(t.dir);
+	launch_stop(f->j, 0);
+	until(f, &f->ended);
+	until_gone(f, ID, "job.sock");
+	assert_int_equal(launch_tree(f->l, ID, &t), 0);
+	free(t.dir);
+	launch_unkeep(f->l, ID);
+	assert_int_equal(launch_tree(f->l, ID, &t), 0);
+	free(t.dir);
+	assert_true(is_there(f, ID, F));
+	launch_unkeep(f->l, ID);
+	assert_int_equal(launch_tree(f->l, ID, &t), E_NOTFOUND);
+	until_gone(f, ID, "fs");
+	until_gone(f, ID, "keep");
+	assert_int_equal(launch_keep(f->l, ID), E_NOTFOUND);
+	assert_true(is_there(f, ID, "exit.json"));
+	remove_job(f);
+	free(path);
+}
+
+/* Wanted for a while, as for a copy of what runs, and not at the end. */
+static void
+keeps_for_a_while(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f, ID, writes, &plain);
+	until_up_and_told(f);
+	assert_int_equal(launch_keep(f->l, ID), 0);
+	while (!is_there(f, ID, "keep"))
+		(void)usleep(2000);
+	launch_unkeep(f->l, ID);
+	until_gone(f, ID, "keep");
+	launch_stop(f->j, 0);
+	until(f, &f->ended);
+	until_gone(f, ID, "fs");
+	remove_job(f);
+}
+
+/* Who wanted it is gone: a gateway that adopts the job, or finds it ended. */
+static void
+keeps_for_nobody(void **state)
+{
+	struct fixture *f = *state;
+	char *path = xasprintf("%s/" ID2 "/job.sock", f->jobs);
+	int fd;
+
+	start(f, ID, writes, &plain);
+	until_up_and_told(f);
+	assert_int_equal(launch_keep(f->l, ID), 0);
+	while (!is_there(f, ID, "keep"))
+		(void)usleep(2000);
+	launcher_free(f->l);
+	make_launcher(f);
+	launch_adopt(f->l, ID, &cbs, f, &f->j);
+	f->started = 0;
+	until(f, &f->started);
+	launch_stop(f->j, 0);
+	until(f, &f->ended);
+	until_gone(f, ID, "fs");
+	until_gone(f, ID, "keep");
+	remove_job(f);
+
+	f->started = f->ended = 0;
+	start(f, ID2, "sleep 1000", &plain);
+	until(f, &f->started);
+	assert_int_equal(launch_keep(f->l, ID2), 0);
+	while (!is_there(f, ID2, "keep"))
+		(void)usleep(2000);
+	launcher_free(f->l);
+	assert_int_equal(seqpkt_connect(path, &fd), 0);
+	assert_int_equal(write(fd, "kill", 4), 4);
+	while (!is_there(f, ID2, "exit.json") || is_there(f, ID2, "job.sock"))
+		(void)usleep(2000);
+	(void)close(fd);
+	assert_true(is_there(f, ID2, "fs"));
+	make_launcher(f);
+	launch_sweep(f->l, known_cb, NULL);
+	until_gone(f, ID2, "fs");
+	launch_remove(f->l, ID2);
+	until_gone(f, ID2, ".");
+	free(path);
+}
+
+static void
+start_prepared(struct fixture *f, const char *by, const char *script)
+{
+	const char *prepare[] = {"/bin/sh", "-c", by};
+	const struct launch_spec s = {
+	    .mode = LAUNCH_COMMAND, .prepare = prepare, .nprepare = 3};
+
+	start(f, ID, script, &s);
+}
+
+static void
+is_prepared(void **state)
+{
+	struct fixture *f = *state;
+	char *log;
+
+	start_prepared(
+	    f,
+	    "umask 022; echo \"$SBX_FS $SBX_FS_UID $SBX_FS_UIDS"
+	    ".$SBX_FS_ROOTFS.\" > data/root/f; chmod 644 data/root/f",
+	    "cat $HOME/f");
+	until(f, &f->ended);
+	assert_int_equal(f->end.reason, LAUNCH_EXITED);
+	log = read_log(f, ID);
+	if (geteuid() == 0)
+		assert_non_null(strstr(log, ID "/fs 1879048192 65536..\""));
+	else
+		assert_non_null(strstr(log, ID "/fs 0 0..\""));
+	free(log);
+	until_gone(f, ID, "fs");
+	remove_job(f);
+}
+
+static void
+cannot_be_prepared(void **state)
+{
+	struct fixture *f = *state;
+
+	start_prepared(f, "echo first; echo no such archive >&2; exit 3",
+		       "echo runs");
+	until(f, &f->ended);
+	assert_int_equal(f->started, 0);
+	assert_int_equal(f->end.reason, LAUNCH_UNSTARTED);
+	assert_string_equal(f->end_message, "no such archive");
+	until_gone(f, ID, "fs");
+	remove_job(f);
+	f->ended = 0;
+	start_prepared(f, "kill -9 $$", "echo runs");
+	until(f, &f->ended);
+	assert_int_equal(f->end.reason, LAUNCH_UNSTARTED);
+	assert_string_equal(f->end_message, "the file system: signal 9");
+	until_gone(f, ID, "fs");
+	remove_job(f);
+}
+
+/* A stop ends it, and so does one under a gateway that found it there; neither
+ * waits for the grace. */
+static void
+stopped_while_prepared(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int again = 0; again < 2; again++) {
+		f->ended = 0;
+		start_prepared(f, "echo > at; sleep 1000", "echo runs");
+		while (!is_there(f, ID, "fs/at"))
+			loop_once(f->loop, false);
+		if (again) {
+			launcher_free(f->l);
+			make_launcher(f);
+			launch_adopt(f->l, ID, &cbs, f, &f->j);
+			loop_once(f->loop, false);
+		}
+		assert_int_equal(f->started + f->ended, 0);
+		launch_stop(f->j, 3600000);
+		launch_stop(f->j, 7200000);
+		until(f, &f->ended);
+		assert_int_equal(f->started, 0);
+		assert_int_equal(f->end.reason, LAUNCH_STOPPED);
+		assert_string_equal(f->end_message,
+				    "stopped before it was started");
+		until_gone(f, ID, "fs");
+		remove_job(f);
+	}
+}
+
 static void
 spec_text(void **state)
 {
@@ -607,6 +838,7 @@ main(void)
 	    T(stopped_with_grace),
 	    T(killed),
 	    T(stopped_before_it_began),
+	    T(stopped_while_it_begins),
 	    T(times_out),
 	    T(agent_gets_ready_and_is_adopted),
 	    T(ends_while_nobody_looks),
@@ -614,6 +846,12 @@ main(void)
 	    T(never_was),
 	    T(sweep_ends_strangers),
 	    T(more_than_may_start_at_once),
+	    T(keeps_a_file_system),
+	    T(keeps_for_a_while),
+	    T(keeps_for_nobody),
+	    T(is_prepared),
+	    T(cannot_be_prepared),
+	    T(stopped_while_prepared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
