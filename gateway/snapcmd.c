@@ -5,6 +5,7 @@
 #include "gateway/snapcmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,50 +74,96 @@ succeeded(const struct snaptar_counts *n)
 	return 0;
 }
 
-static int
-parse(int argc, char **argv, struct snaptar_options *o)
-{
-	uint64_t v[4];
+/* What is a job's in its fs/: the root, or what it changed in an image, and
+ * what is mounted there. The homes of a host's sandboxes end with it. */
+static const char *const parts[] = {"upper",    "data/root",   "data/home",
+				    "data/tmp", "data/vartmp", NULL};
 
-	if (argc < 6)
+static int
+parse_bounds(char **argv, struct snaptar_options *o)
+{
+	if (strv_parse_u64(strv_of(argv[0]), UINT64_MAX, true, &o->max_bytes) !=
+		0 ||
+	    strv_parse_u64(strv_of(argv[1]), UINT64_MAX, true,
+			   &o->max_entries) != 0)
 		return E_INVALID;
-	for (int i = 0; i < 4; i++)
-		if (strv_parse_u64(strv_of(argv[i + 1]), UINT64_MAX, true,
-				   &v[i]) != 0)
-			return E_INVALID;
-	if (v[0] > UINT32_MAX || v[1] > UINT32_MAX)
-		return E_INVALID;
-	o->base = geteuid() == 0 ? (uid_t)v[0] : 0;
-	o->ids = geteuid() == 0 ? (unsigned)v[1] : 1;
-	o->max_bytes = v[2];
-	o->max_entries = v[3];
-	o->parts = (const char *const *)(argv + 5);
-	o->progress = progress_cb;
 	return 0;
 }
 
-int
-snapcmd_run(int argc, char **argv)
+/* Who is not root sees himself as root, and has no other ids. */
+static int
+parse_ids(const char *uid, const char *uids, struct snaptar_options *o)
 {
-	bool restore = strcmp(argv[0], SNAPCMD_RESTORE) == 0;
-	struct snaptar_options o = {.parts = NULL};
+	uint64_t first, n;
+
+	o->parts = parts;
+	o->ids = 1;
+	if (geteuid() != 0)
+		return 0;
+	if (uid == NULL || uids == NULL ||
+	    strv_parse_u64(strv_of(uid), UINT32_MAX, true, &first) != 0 ||
+	    strv_parse_u64(strv_of(uids), UINT32_MAX, true, &n) != 0)
+		return E_INVALID;
+	o->base = (uid_t)first;
+	o->ids = n != 0 ? (unsigned)n : UINT32_MAX;
+	return 0;
+}
+
+/* --- creating ---------------------------------------------------------- */
+static int
+create(int argc, char **argv)
+{
+	struct snaptar_options o = {.progress = progress_cb};
 	struct snaptar_counts n;
 	const char *step;
 	char *why = NULL;
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (parse(argc, argv, &o) != 0)
+	if (argc != 5 || parse_ids(argv[1], argv[2], &o) != 0 ||
+	    parse_bounds(argv + 3, &o) != 0)
 		return 2;
-	if (snapjail_enter(SNAPCMD_TREE, restore,
-			   restore ? 0 : o.max_bytes + HEAD_ROOM, &step) != 0) {
+	if (snapjail_enter(SNAPCMD_TREE, false, o.max_bytes + HEAD_ROOM,
+			   &step) != 0) {
 		why = xasprintf("%s: %s", step, strerror(errno));
 		return failed(E_SYS, why);
 	}
-	r = restore
-		? snaptar_restore(SNAPCMD_TREE, SNAPCMD_ARCHIVE, &o, &n, &why)
-		: snaptar_create(SNAPCMD_TREE, SNAPCMD_ARCHIVE, &o, &n, &why);
-	r = r == 0 ? succeeded(&n) : failed(r, why != NULL ? why : "");
+	r = snaptar_create(SNAPCMD_TREE, SNAPCMD_ARCHIVE, &o, &n, &why);
+	return r == 0 ? succeeded(&n) : failed(r, why != NULL ? why : "");
+}
+
+/* --- restoring --------------------------------------------------------- */
+static int
+restore(int argc, char **argv)
+{
+	struct snaptar_options o = {.parts = NULL};
+	struct snaptar_counts n;
+	int archive = -1, tree = -1;
+	const char *step;
+	char *why = NULL;
+
+	if (argc != 4 ||
+	    parse_ids(getenv("SBX_FS_UID"), getenv("SBX_FS_UIDS"), &o) != 0 ||
+	    parse_bounds(argv + 2, &o) != 0)
+		return 2;
+	step = "the snapshot's file";
+	if ((archive = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0 ||
+	    (tree = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
+	    snapjail_enter(tree, true, 0, &step) != 0)
+		why = xasprintf("%s: %s", step, strerror(errno));
+	else if (snaptar_restore(tree, archive, &o, &n, &why) == 0)
+		return 0;
+	(void)dprintf(STDERR_FILENO, "the snapshot could not be restored: %s\n",
+		      why != NULL ? why : "");
+	return 1;
+}
+
+int
+snapcmd_run(int argc, char **argv)
+{
+	int r = strcmp(argv[0], SNAPCMD_RESTORE) == 0 ? restore(argc, argv)
+						      : create(argc, argv);
+
 	/* Nothing is to be looked for that the chroot does not have. */
 	_exit(r);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sbx-gateway snapshot-create` and `snapshot-restore`: what the gateway starts
- * for itself (snaprun.h) to write and read archives. Not for people.
+ * for itself (snaprun.h), or has a job's supervisor start, to write and to read
+ * archives of a job's `fs/` (doc/PROTOCOL.md, section 7). Not for people.
  */
 #ifndef SBX_GATEWAY_SNAPCMD_H
 #define SBX_GATEWAY_SNAPCMD_H
@@ -11,14 +12,18 @@
 #define SNAPCMD_CREATE  "snapshot-create"
 #define SNAPCMD_RESTORE "snapshot-restore"
 
-/* What is open: the archive, the tree's directory, a pipe for what is said:
- * lines "p BYTES ENTRIES" now and then, and at last "ok BYTES ENTRIES CHANGED
- * SKIPPED" or "error NUMBER TEXT". */
+/* Open for snapshot-create: the archive, the tree's directory, a pipe for what
+ * is said: lines "p BYTES ENTRIES" now and then, and at last "ok BYTES ENTRIES
+ * CHANGED SKIPPED" or "error NUMBER TEXT". */
 enum { SNAPCMD_ARCHIVE = 3, SNAPCMD_TREE = 4, SNAPCMD_REPORT = 5 };
 
 bool snapcmd_is(const char *word);
-/* argv: the word, base, ids, max_bytes, max_entries (see snaptar.h), then the
- * parts. Returns the exit status. */
+/*
+ * snapshot-create UID UIDS MAX_BYTES MAX_FILES, or
+ * snapshot-restore ARCHIVE MAX_BYTES MAX_FILES, which works in its current
+ * directory, takes the ids from SBX_FS_UID and SBX_FS_UIDS, and says a line
+ * when it fails. Returns the exit status.
+ */
 int snapcmd_run(int argc, char **argv);
 
 #endif

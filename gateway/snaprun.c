@@ -28,8 +28,7 @@
 #include "gateway/snapcmd.h"
 #include "net/loop.h"
 
-#define SAID_MAX  1024
-#define PARTS_MAX 8
+#define SAID_MAX 1024
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
@@ -199,11 +198,10 @@ ended_cb(evutil_socket_t fd, short what, void *arg)
 static int
 spawn(struct snaprun *x, const struct snaprun_spec *s, int report)
 {
-	static char word[2][24] = {SNAPCMD_CREATE, SNAPCMD_RESTORE};
-	static char name[] = "sbx-gateway";
-	char number[4][24], *argv[PARTS_MAX + 7] = {name, word[s->restore]};
+	static char name[] = "sbx-gateway", word[] = SNAPCMD_CREATE;
+	char number[4][24], *argv[7] = {name, word};
 	char *env[] = {NULL};
-	const uint64_t v[] = {s->base, s->ids, s->max_bytes, s->max_entries};
+	const uint64_t v[] = {s->uid, s->uids, s->max_bytes, s->max_entries};
 	const int more[] = {s->tree_fd, report};
 	char *found = s->program != NULL ? NULL : child_find("sbx-gateway");
 	const struct child_spec cs = {.path =
@@ -221,8 +219,6 @@ spawn(struct snaprun *x, const struct snaprun_spec *s, int report)
 			       (unsigned long long)v[i]);
 		argv[n++] = number[i];
 	}
-	for (size_t i = 0; i < PARTS_MAX && s->parts[i] != NULL; i++)
-		argv[n++] = (char *)(uintptr_t)s->parts[i];
 	eno = child_start(&cs, &x->pid);
 	free(found);
 	return eno;

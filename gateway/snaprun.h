@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running the process that writes or reads an archive, beside the loop. */
+/* Running the process that writes an archive, beside the loop. */
 #ifndef SBX_GATEWAY_SNAPRUN_H
 #define SBX_GATEWAY_SNAPRUN_H
 
@@ -15,16 +15,14 @@ struct snaprun;
 
 struct snaprun_spec {
 	const char *program; /* sbx-gateway; NULL: the one beside us */
-	bool restore;        /* else: create */
 	int archive_fd;      /* borrowed for the call, as the next one */
 	int tree_fd;
-	const char *const *parts; /* as in snaptar_options, NULL-ended */
-	uid_t base;
-	unsigned ids;
+	uid_t uid; /* first of the tree's owner's ids */
+	unsigned uids;
 	uint64_t max_bytes, max_entries;
 };
 
-/* err 0: all is done, and on disk (create). Else why, a line. */
+/* err 0: all is done, and on disk. Else why, a line. */
 typedef void (*snaprun_done_cb)(int err, const struct snaptar_counts *n,
 				const char *why, void *arg);
 

@@ -258,9 +258,8 @@ start_copy(struct snapwork *w, const struct launch_tree *t, int tree_fd,
 	const struct snaprun_spec spec = {.program = s->program,
 					  .archive_fd = out_fd,
 					  .tree_fd = tree_fd,
-					  .parts = t->parts,
-					  .base = t->base,
-					  .ids = t->ids,
+					  .uid = t->base,
+					  .uids = t->ids,
 					  .max_bytes = conf->max_bytes,
 					  .max_entries = conf->max_files};
 

@@ -7,7 +7,7 @@
  * A tree may be hostile, and change while it is read: nothing is looked up
  * through a symlink, and what changes, shrinks or vanishes meanwhile is in the
  * archive somehow and counted. An archive may be hostile, too. Both functions
- * work beneath root_fd, block, change the working directory, and are for a
+ * work beneath root_fd, block, and are for a
  * process of their own (snapjail.h).
  */
 #ifndef SBX_GATEWAY_SNAPTAR_H

@@ -15,7 +15,7 @@ PKG_DEMO=(python3 curl ca-certificates)
 # Tests: unit, end to end, real clients.
 PKG_TEST=(libcmocka-dev python3-pytest python3-pytest-xdist
 	python3-websockets wrk busybox-static e2fsprogs openssl chromium
-	openssh-client openssh-server iproute2 git procps)
+	openssh-client openssh-server iproute2 git procps zstd)
 # Analysis and release checks.
 PKG_LINT=(clang clang-format clang-tidy libclang-rt-14-dev llvm cppcheck
 	valgrind shellcheck scdoc xz-utils patch)

@@ -191,3 +191,9 @@ tests_unit_test_podlines_SOURCES = tests/unit/test_podlines.c
 tests_unit_test_podlines_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_podlines_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS) \
 	$(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_snaptar
+TESTS += tests/unit/test_snaptar
+tests_unit_test_snaptar_SOURCES = tests/unit/test_snaptar.c
+tests_unit_test_snaptar_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_snaptar_LDADD = $(LIBGATEWAY) $(LIBBASE) $(ARCHIVE_LIBS) $(CMOCKA_LIBS)
