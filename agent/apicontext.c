@@ -13,17 +13,23 @@
 #include "agent/repl.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "net/loop.h"
 
-#define APICONTEXT_MS 60000 /* for a fork or a look at the names */
+#define APICONTEXT_MS 60000  /* for a fork or a look at the names */
+#define SETTLE_MS     600000 /* for files to be copied */
 
 /* --- what is answered with one object ---------------------------------- */
 
 struct apicontext {
 	struct call *c;
 	struct repl_call *rc;
-	struct strbuf other; /* diff: the second context; then NULL */
+	struct strbuf other; /* diff: the second context; merge: the winner */
+	struct strbuf name;  /* merge: of the context */
 	struct json_doc *first;
+	struct task again;
 };
+
+static void apicontext_merge_again(void *arg);
 
 static void
 apicontext_closed(struct call *c, int err)
@@ -33,7 +39,9 @@ apicontext_closed(struct call *c, int err)
 	(void)err;
 	if (x->rc != NULL)
 		repl_release(x->rc, true);
+	task_cancel(&x->again);
 	strbuf_clear(&x->other);
+	strbuf_clear(&x->name);
 	json_doc_free(x->first);
 	free(x);
 }
@@ -92,10 +100,11 @@ static bool
 apicontext_ask(struct apicontext *x, enum repl_kind kind, struct strv context,
 	       unsigned n, const struct repl_cbs *cbs)
 {
-	const struct repl_ask ask = {.kind = kind,
-				     .context = context,
-				     .n = n,
-				     .timeout_ms = APICONTEXT_MS};
+	const struct repl_ask ask = {
+	    .kind = kind,
+	    .context = context,
+	    .n = n,
+	    .timeout_ms = kind == REPL_SETTLE ? SETTLE_MS : APICONTEXT_MS};
 	const char *why;
 	int r;
 
@@ -111,6 +120,7 @@ apicontext_new(struct call *c)
 	struct apicontext *x = xcalloc(1, sizeof(*x));
 
 	x->c = c;
+	task_init(&x->again, apicontext_merge_again, x);
 	c->state = x;
 	c->on_closed = apicontext_closed;
 	return x;
@@ -242,10 +252,67 @@ apicontext_put_changed(struct strbuf *out, const struct json *a,
 	}
 }
 
-static void
-apicontext_answer_diff(struct call *c, const struct json *a,
-		       const struct json *b)
+/* What happened to a path on the way from a to b, either of which may be NULL:
+ * [kind, version] in its own view, beside the one that all share. NULL:
+ * nothing. */
+static const char *
+apicontext_change(const struct json *a, const struct json *b)
 {
+	static const char *const kinds[] = {"added", "changed", "removed"};
+	struct strv was = apicontext_part(a, 0), is = apicontext_part(b, 0);
+
+	if (a != NULL && b != NULL) {
+		if (strv_eq(was, is) &&
+		    strv_eq(apicontext_part(a, 1), apicontext_part(b, 1)))
+			return NULL;
+		if (!strv_eq(is, STRV("removed")))
+			return strv_eq(was, STRV("removed")) ? "added"
+							     : "changed";
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		if (b == NULL && strv_eq(was, strv_of(kinds[i])))
+			return kinds[2 - i];
+		if (b != NULL && strv_eq(is, strv_of(kinds[i])))
+			return kinds[i];
+	}
+	return NULL;
+}
+
+static void
+apicontext_put_file(struct strbuf *out, const char *path, const char *kind)
+{
+	if (kind == NULL)
+		return;
+	if (out->s[out->len - 1] != '[')
+		strbuf_addc(out, ',');
+	strbuf_adds(out, "{\"path\":");
+	strbuf_add_json(out, strv_of(path));
+	strbuf_addf(out, ",\"kind\":\"%s\"}", kind);
+}
+
+static void
+apicontext_put_files(struct strbuf *out, const struct json *a,
+		     const struct json *b)
+{
+	const struct json *it = NULL;
+	const char *path;
+
+	while (json_each(b, &it, &path))
+		apicontext_put_file(out, path,
+				    apicontext_change(json_get(a, path), it));
+	for (it = NULL; json_each(a, &it, &path);) {
+		if (json_get(b, path) == NULL)
+			apicontext_put_file(out, path,
+					    apicontext_change(it, NULL));
+	}
+}
+
+static void
+apicontext_answer_diff(struct call *c, const struct json *from,
+		       const struct json *to)
+{
+	const struct json *a = json_get(from, "names"),
+			  *b = json_get(to, "names");
 	struct strbuf out = {0};
 
 	strbuf_adds(&out, "{\"added\":{");
@@ -254,7 +321,10 @@ apicontext_answer_diff(struct call *c, const struct json *a,
 	apicontext_put_missing(&out, a, b);
 	strbuf_adds(&out, "},\"changed\":{");
 	apicontext_put_changed(&out, a, b);
-	strbuf_adds(&out, "}}");
+	strbuf_adds(&out, "},\"files\":[");
+	apicontext_put_files(&out, json_get(from, "files"),
+			     json_get(to, "files"));
+	strbuf_adds(&out, "]}");
 	api_answer(c, 200, &out);
 }
 
@@ -332,33 +402,94 @@ api_run_code_diff(struct call *c)
 	api_collect(c, API_SMALL_MAX, apicontext_diff);
 }
 
-/* --- the rest ---------------------------------------------------------- */
+/* --- merge ------------------------------------------------------------- */
+
+static void
+apicontext_answer_merge(struct call *c, int err, struct strv name,
+			struct strv winner)
+{
+	struct strbuf b = {0};
+
+	if (err != 0) {
+		api_repl_refuse(c, err,
+				err == E_BUSY ? "one of the contexts has calls"
+				: err == E_INVALID
+				    ? "winner: a context cannot win over "
+				      "itself"
+				    : "no such context, or it has no state");
+		return;
+	}
+	strbuf_adds(&b, "{\"context\":");
+	strbuf_add_json(&b, name.len > 0 ? name : STRV("main"));
+	strbuf_adds(&b, ",\"winner\":");
+	strbuf_add_json(&b, winner);
+	strbuf_addc(&b, '}');
+	api_answer(c, 200, &b);
+}
+
+/* The winner's files are in their place. */
+static void
+apicontext_merge_again(void *arg)
+{
+	struct apicontext *x = arg;
+	struct strv name = {x->name.s, x->name.len};
+	struct strv winner = {x->other.s, x->other.len};
+
+	apicontext_answer_merge(x->c, repl_merge(api_repls(x->c), name, winner),
+				name, winner);
+}
+
+static void
+apicontext_settled(struct repl_call *rc, const struct repl_end *e, void *arg)
+{
+	struct apicontext *x = arg;
+	struct json_doc *doc = NULL;
+	const char *why = NULL;
+
+	x->rc = NULL;
+	if (json_parse(e->json, &doc, NULL) == 0)
+		why = json_string(json_get(json_root(doc), "error"));
+	if (e->json.len == 0)
+		apicontext_lost(x->c, e);
+	else if (why != NULL)
+		api_error(x->c->rq, 500, "files_not_merged", "%s", why);
+	else
+		task_post(x->c->sb->runs.place.loop, &x->again);
+	json_doc_free(doc);
+	repl_release(rc, false);
+}
+
+static void
+apicontext_settle(struct call *c, struct strv name, struct strv winner)
+{
+	static const struct repl_cbs cbs = {
+	    .began = apicontext_began,
+	    .output = apicontext_output,
+	    .event = apicontext_event,
+	    .failed = apicontext_failed,
+	    .ended = apicontext_settled,
+	};
+	struct apicontext *x = apicontext_new(c);
+
+	strbuf_addv(&x->name, name);
+	strbuf_addv(&x->other, winner);
+	(void)apicontext_ask(x, REPL_SETTLE, winner, 0, &cbs);
+}
 
 static void
 apicontext_merge(struct call *c)
 {
 	struct json_doc *doc;
-	struct strv a, w;
-	struct strbuf b = {0};
+	struct strv name, winner;
 	int r;
 
-	if (!apicontext_pair(c, "winner", &doc, &a, &w))
+	if (!apicontext_pair(c, "winner", &doc, &name, &winner))
 		return;
-	r = repl_merge(api_repls(c), a, w);
-	if (r == 0) {
-		strbuf_adds(&b, "{\"context\":");
-		strbuf_add_json(&b, a.len > 0 ? a : STRV("main"));
-		strbuf_adds(&b, ",\"winner\":");
-		strbuf_add_json(&b, w);
-		strbuf_addc(&b, '}');
-		api_answer(c, 200, &b);
-	} else {
-		api_repl_refuse(c, r,
-				r == E_BUSY ? "one of the contexts has calls"
-				: r == E_INVALID
-				    ? "winner: a context cannot win over itself"
-				    : "no such context, or it has no state");
-	}
+	r = repl_merge(api_repls(c), name, winner);
+	if (r == E_AGAIN)
+		apicontext_settle(c, name, winner);
+	else
+		apicontext_answer_merge(c, r, name, winner);
 	json_doc_free(doc);
 }
 
@@ -367,6 +498,8 @@ api_run_code_merge(struct call *c)
 {
 	api_collect(c, API_SMALL_MAX, apicontext_merge);
 }
+
+/* --- the rest ---------------------------------------------------------- */
 
 static void
 apicontext_interrupt(struct call *c)

@@ -32,7 +32,7 @@ struct repl_set *
 api_repls(struct call *c)
 {
 	if (c->sb->repls == NULL)
-		c->sb->repls = repl_set_new(&c->sb->runs.place);
+		c->sb->repls = repl_set_new(&c->sb->runs.place, &c->sb->files);
 	return c->sb->repls;
 }
 

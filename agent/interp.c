@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent/frames.h"
+#include "agent/layer.h"
 #include "agent/run.h"
 #include "agent/spawn.h"
 #include "base/err.h"
@@ -39,8 +40,10 @@ static const char bootstrap[] =
     "b = b''\n"
     "while len(b) < n:\n"
     "    b += os.read(0, n - len(b)) or os._exit(70)\n"
+    "b = zlib.decompress(b[1:], 31).split(b'\\0')\n"
     "g = {'__name__': 'sbx_runner', '__file__': '<sandbox>'}\n"
-    "exec(compile(zlib.decompress(b[1:], 31), '<sandbox>', 'exec'), g)\n"
+    "exec(compile(b[0], '<sandbox>', 'exec'), g)\n"
+    "g['later'] = {'forks': b[1], 'views': b[2]}\n"
     "r = g['Runner'](0)\n"
     "r.start()\n"
     "r.serve()\n";
@@ -52,8 +55,10 @@ struct interp {
 	const struct interp_cbs *cbs;
 	void *arg;
 	struct timer broken;
-	bool cut;  /* it lived on without its connection */
-	char kind; /* of the frame that waits; 0: none */
+	bool cut;              /* it lived on without its connection */
+	struct layer *layer;   /* of its view; NULL: it has none of its own */
+	unsigned first, given; /* layers for the children of a fork */
+	char kind;             /* of the frame that waits; 0: none */
 	struct strbuf frame;
 };
 
@@ -144,8 +149,24 @@ interp_is_ours(const struct run_place *pl, pid_t pid)
 	return pid != getpid() && stat(path, &st) == 0 && st.st_uid == uid;
 }
 
+/* The layer that a child says it has; one of those that were given. */
+static struct layer *
+interp_take_layer(struct interp *in, struct strv body)
+{
+	struct json_doc *doc = NULL;
+	uint64_t id = 0;
+	bool is;
+
+	is =
+	    in->given > 0 && json_parse(body, &doc, NULL) == 0 &&
+	    json_u64(json_get(json_root(doc), "layer"), UINT32_MAX, &id) == 0 &&
+	    id >= in->first && id - in->first < in->given;
+	json_doc_free(doc);
+	return is ? layer_new(in->pl->lane, (unsigned)id, in->layer) : NULL;
+}
+
 static void
-interp_child(struct interp *in)
+interp_child(struct interp *in, struct strv body)
 {
 	const struct run_place *place = in->pl->place;
 	struct spawn_child sc;
@@ -164,6 +185,7 @@ interp_child(struct interp *in)
 	child = interp_new(in->pl, fd[2]);
 	child->proc =
 	    proc_adopt(place->procs, &sc, fd, &interp_proc_cbs, child);
+	child->layer = interp_take_layer(in, body);
 	in->cbs->child(child, in->arg);
 }
 
@@ -196,6 +218,16 @@ interp_done(struct interp *in, struct strv body)
 }
 
 static void
+interp_settled(struct interp *in, struct strv body)
+{
+	if (strv_eq(body, STRV("{}"))) {
+		layer_release(in->layer);
+		in->layer = NULL;
+	}
+	in->cbs->settled(body, in->arg);
+}
+
+static void
 interp_said(struct interp *in, char kind, struct strv body)
 {
 	switch (kind) {
@@ -210,13 +242,16 @@ interp_said(struct interp *in, char kind, struct strv body)
 		interp_done(in, body);
 		break;
 	case 'c':
-		interp_child(in);
+		interp_child(in, body);
 		break;
 	case 'f':
 		in->cbs->forked(body, in->arg);
 		break;
 	case 'n':
 		in->cbs->names(body, in->arg);
+		break;
+	case 'm':
+		interp_settled(in, body);
 		break;
 	default: /* h: it is there; nothing waits for that */
 		break;
@@ -416,6 +451,7 @@ interp_free(struct interp *in)
 		return;
 	if (in->proc != NULL)
 		proc_free(in->proc);
+	layer_release(in->layer);
 	frames_close(in->link);
 	timer_clear(&in->broken);
 	strbuf_clear(&in->frame);
@@ -439,9 +475,23 @@ interp_run(struct interp *in, struct strv request)
 void
 interp_fork(struct interp *in, unsigned n)
 {
-	char body[32];
+	struct interp_place *pl = in->pl;
+	char body[128];
 
-	(void)snprintf(body, sizeof(body), "{\"n\":%u}", n);
+	/* Commands that are confined may not mount anything. */
+	in->given =
+	    pl->place->confine == NULL && layer_place(pl->lane, pl->layers == 0)
+		? n
+		: 0;
+	in->first = pl->layers;
+	pl->layers += in->given;
+	if (in->given > 0)
+		(void)snprintf(body, sizeof(body),
+			       "{\"n\":%u,\"layers\":\"" LAYER_DIR
+			       "\",\"first\":%u}",
+			       n, in->first);
+	else
+		(void)snprintf(body, sizeof(body), "{\"n\":%u}", n);
 	frames_send(in->link, 'F', strv_of(body));
 }
 
@@ -449,6 +499,18 @@ void
 interp_names(struct interp *in)
 {
 	frames_send(in->link, 'N', STRV_NULL);
+}
+
+bool
+interp_has_view(const struct interp *in)
+{
+	return in->layer != NULL;
+}
+
+void
+interp_settle(struct interp *in)
+{
+	frames_send(in->link, 'M', STRV_NULL);
 }
 
 void

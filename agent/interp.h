@@ -17,13 +17,16 @@
 
 struct interp;
 struct run_place;
+struct work_lane;
 
 #define INTERP_HELD_MAX (64U << 20) /* of frames in memory, of one place */
 
 /* Where it runs; of all interpreters of a sandbox. */
 struct interp_place {
 	const struct run_place *place;
+	struct work_lane *lane; /* for the disk */
 	size_t held;
+	unsigned layers; /* names of layers that were given (layer.h) */
 };
 
 struct interp_cbs {
@@ -39,6 +42,7 @@ struct interp_cbs {
 	void (*child)(struct interp *child, void *arg); /* the callee's */
 	void (*forked)(struct strv json, void *arg);
 	void (*names)(struct strv json, void *arg);
+	void (*settled)(struct strv json, void *arg);
 	/* The process is gone; only interp_free() is left. why: what was
 	 * wrong with it, NULL: nothing that we know. */
 	void (*ended)(const struct proc_exit *x, const char *why, void *arg);
@@ -57,6 +61,10 @@ pid_t interp_pid(const struct interp *in); /* as the sandbox sees it */
 void interp_run(struct interp *in, struct strv request);
 void interp_fork(struct interp *in, unsigned n);
 void interp_names(struct interp *in);
+/* It has a view of the file system of its own. */
+bool interp_has_view(const struct interp *in);
+/* Writes what that has to where all see it, and goes on there. */
+void interp_settle(struct interp *in);
 /* To its process group. */
 void interp_signal(struct interp *in, int sig);
 void interp_pause(struct interp *in, bool pause);

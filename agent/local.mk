@@ -96,6 +96,8 @@ libagent_a_SOURCES = \
 	agent/jobdef.h \
 	agent/landlock.c \
 	agent/landlock.h \
+	agent/layer.c \
+	agent/layer.h \
 	agent/leftover.c \
 	agent/leftover.h \
 	agent/lent.c \
@@ -176,13 +178,15 @@ uninstall-hook:
 CLEANFILES += sbx-agent-static
 
 # The interpreter's side of run_code, as the bytes of a C array.
-EXTRA_DIST += agent/runner.py
+EXTRA_DIST += agent/runner.py agent/forks.py agent/views.py
 BUILT_SOURCES += agent/runner_py.h
 CLEANFILES += agent/runner_py.h
 agent/interp.$(OBJEXT) agent/sbx_agent_static-interp.$(OBJEXT): agent/runner_py.h
 # What it does when it is run by itself is not for the agent.
-agent/runner_py.h: agent/runner.py
+agent/runner_py.h: agent/runner.py agent/forks.py agent/views.py
 	$(AM_V_GEN)$(MKDIR_P) agent && \
-	sed '/^class Lines:/,$$d' $(srcdir)/agent/runner.py | gzip -9n | \
+	{ sed '/^class Lines:/,$$d' $(srcdir)/agent/runner.py && printf '\0' && \
+	  cat $(srcdir)/agent/forks.py && printf '\0' && \
+	  cat $(srcdir)/agent/views.py; } | gzip -9n | \
 	od -An -v -tu1 | \
 	sed 's/[0-9][0-9]*/&,/g' >$@.tmp && mv $@.tmp $@

@@ -88,11 +88,12 @@ repl_free(struct repl *r)
 }
 
 struct repl_set *
-repl_set_new(const struct run_place *place)
+repl_set_new(const struct run_place *place, struct work_lane *lane)
 {
 	struct repl_set *s = xcalloc(1, sizeof(*s));
 
 	s->place.place = place;
+	s->place.lane = lane;
 	return s;
 }
 

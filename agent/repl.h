@@ -23,6 +23,7 @@ struct repl;
 struct repl_call;
 struct repl_set;
 struct run_place;
+struct work_lane;
 
 #define REPL_NAME_MAX     64
 #define REPL_CONTEXTS_MAX 128  /* of a sandbox */
@@ -38,7 +39,7 @@ struct repl_end {
 	bool interrupted;
 	bool state_lost;  /* the interpreter is gone with all that it held */
 	const char *why;  /* of that, when more is known; else NULL */
-	struct strv json; /* names: what they are; fork: see repl_fork() */
+	struct strv json; /* not of REPL_RUN: what the answer is made of */
 	uint64_t duration_ms;
 };
 
@@ -56,7 +57,7 @@ struct repl_cbs {
 	void (*ended)(struct repl_call *c, const struct repl_end *e, void *arg);
 };
 
-enum repl_kind { REPL_RUN, REPL_FORK, REPL_NAMES };
+enum repl_kind { REPL_RUN, REPL_FORK, REPL_NAMES, REPL_SETTLE };
 
 struct repl_ask {
 	enum repl_kind kind;
@@ -67,8 +68,9 @@ struct repl_ask {
 	uint64_t timeout_ms; /* from its turn on; 0: never */
 };
 
-/* place is borrowed. */
-struct repl_set *repl_set_new(const struct run_place *place);
+/* Both are borrowed; lane is for work on the disk. */
+struct repl_set *repl_set_new(const struct run_place *place,
+			      struct work_lane *lane);
 /* Ends all calls and kills all interpreters. NULL is fine. */
 void repl_set_free(struct repl_set *s);
 
@@ -87,7 +89,9 @@ void repl_pause(struct repl_call *c, bool pause); /* back-pressure */
 int repl_interrupt(struct repl_set *s, struct strv name,
 		   bool *hit) SBX_MUST_CHECK;
 /* winner's interpreter becomes the one of context, whose own is killed; the
- * name of the winner is gone. E_BUSY: one of them has calls. */
+ * name of the winner is gone. E_BUSY: one of them has calls. E_AGAIN: the
+ * winner has a view of its own and context has none: after a REPL_SETTLE of
+ * the winner. */
 int repl_merge(struct repl_set *s, struct strv context,
 	       struct strv winner) SBX_MUST_CHECK;
 /* Kills it; its calls end. */

@@ -149,6 +149,9 @@ repl_ask_interp(struct repl *r, struct repl_call *c)
 	case REPL_NAMES:
 		interp_names(r->in);
 		break;
+	case REPL_SETTLE:
+		interp_settle(r->in);
+		break;
 	}
 }
 
@@ -284,6 +287,16 @@ repl_names_cb(struct strv json, void *arg)
 }
 
 static void
+repl_settled_cb(struct strv json, void *arg)
+{
+	struct repl *r = arg;
+	struct repl_end e = {.code = 0, .json = json};
+
+	if (repl_asked(r, REPL_SETTLE))
+		repl_end_first(r, &e);
+}
+
+static void
 repl_ended_cb(const struct proc_exit *x, const char *why, void *arg)
 {
 	struct repl *r = arg;
@@ -313,6 +326,7 @@ const struct interp_cbs repl_interp_cbs = {
     .child = repl_child_cb,
     .forked = repl_forked_cb,
     .names = repl_names_cb,
+    .settled = repl_settled_cb,
     .ended = repl_ended_cb,
 };
 

@@ -65,6 +65,9 @@ repl_merge(struct repl_set *s, struct strv context, struct strv winner)
 		return E_INVALID;
 	if (r->first != NULL || w->first != NULL)
 		return E_BUSY;
+	if (interp_has_view(w->in) &&
+	    (r->in == NULL || !interp_has_view(r->in)))
+		return E_AGAIN;
 	interp_free(r->in);
 	repl_late_clear(r);
 	r->in = w->in;

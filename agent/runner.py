@@ -9,14 +9,16 @@ It is compiled into the agent, which starts a python3 of the sandbox with it
 
     agent says                       runner says
     R {"code", "env"}  run           h {"python"}         it is there
-    F {"n"}            fork          b {}                 the code begins
-    N {}               its names     e {"event", ...}     an event for the client
-    k                  e was told    d {"code"}           the code has ended
-                                     c {} + 4 descriptors a child (out, err,
-                                                          socket, pidfd), which
-                                                          says so by itself
-                                     f {"threads", ...}   all children are there
-                                     n {name: [type, digest, text]}
+    F {"n", "layers",  fork          b {}                 the code begins
+       "first"}                      e {"event", ...}     an event for the client
+    N {}               what it has   d {"code"}           the code has ended
+    M {}               write to      c {"layer"} + 4      a child (out, err,
+                       where parent  descriptors          socket, pidfd), which
+                       writes                             says so by itself
+    k                  e was told    f {"threads", ...}   all children are there
+                                     n {"names": {name: [type, digest, text]},
+                                        "files": {path: [kind, version]}}
+                                     m {"error"}          M is done
 
 Code may print or read anything and close what it finds: nothing that it writes
 is ever read as a frame.
@@ -48,7 +50,7 @@ EVENT_MAX = 6 << 20
 TEXT_MAX = 1 << 20
 TUNABLES = "glibc.malloc.hugetlb=1"  # see interp.c
 LINK_LOST = 70
-PIDFD_OPEN = 434  # the same on every architecture
+later = {}  # forks.py and views.py, until they are needed
 MIMES = (
     ("_repr_html_", "text/html"),
     ("_repr_markdown_", "text/markdown"),
@@ -62,14 +64,11 @@ MIMES = (
 )
 
 
-def pidfd_open(pid):
-    if hasattr(os, "pidfd_open"):
-        return os.pidfd_open(pid)
-    import ctypes  # Python 3.8
-    fd = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_OPEN, pid, 0)
-    if fd < 0:
-        raise OSError(ctypes.get_errno(), "pidfd_open")
-    return fd
+def need(name):
+    """Runs the part of that name here, if that has not been done."""
+    if name in later:
+        exec(compile(later[name], __file__, "exec"), globals())
+        del later[name]
 
 
 def base64(data):
@@ -432,36 +431,13 @@ class Shell:
         return out
 
 
-def reopen_files(private):
-    """Open regular files get offsets of their own; returns how many could
-    not."""
-    shared = 0
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        try:
-            if fd in private or not stat.S_ISREG(os.fstat(fd).st_mode):
-                continue
-        except OSError:
-            continue  # the directory's own
-        try:
-            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-            inherit = os.get_inheritable(fd)
-            at = os.lseek(fd, 0, os.SEEK_CUR)
-            new = os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
-            os.lseek(new, at, os.SEEK_SET)
-            os.dup2(new, fd, inherit)
-            os.close(new)
-        except OSError:
-            shared += 1
-    return shared
-
-
 class Runner:
     def __init__(self, fd):
         self.link = Link(high(fd))
         self.shell = Shell(lambda ev: self.link.send(b"e", ev),
                            lambda: self.link.send(b"b", {}),
                            self.link.told)
+        self.view = None
 
     def start(self):
         if os.environ.get("GLIBC_TUNABLES") == TUNABLES:
@@ -485,101 +461,14 @@ class Runner:
             code = self.shell.run(what["code"], what.get("env") or {})
             self.link.send(b"d", {"code": code})
         elif kind == b"F":
-            self.fork(**what)
+            need("forks")
+            Forks(self).make(**what)
         elif kind == b"N":
-            self.link.send(b"n", self.shell.summary())
-
-    # --- fork ---
-
-    def fork(self, n):
-        """n copies of this process, none of which is its child: code that
-        waits for children of its own is not to meet them."""
-        import gc
-        import warnings
-        self.shell.flush()
-        gc.freeze()  # what is collected in a copy is what is new in it
-        count = []
-        said = {"made": 0}
-        middle = None
-        try:
-            said["threads"] = len(os.listdir("/proc/self/task")) - 1
-            count += os.pipe()
-            with self.link.lock, warnings.catch_warnings():
-                # No thread's frame gets between those of the copies.
-                warnings.simplefilter("ignore")
-                middle = os.fork()
-                if middle == 0:
-                    self.middle(n, *count)
-                os.close(count.pop())
-                while os.read(count[0], 1):
-                    said["made"] += 1
-        except OSError as e:
-            said["why"] = os.strerror(e.errno)
-        finally:
-            gc.unfreeze()
-            for fd in count:
-                os.close(fd)
-        self.link.send(b"f", said)
-        if middle:
-            self.reap(middle)
-
-    @staticmethod
-    def reap(pid):
-        """After the answer: giving up much memory takes it a while."""
-        try:
-            os.waitpid(pid, 0)
-        except ChildProcessError:  # the code ignores SIGCHLD
-            pass
-
-    def middle(self, n, told, tell):
-        """They are on their way at the same time, each tells by itself."""
-        try:
-            os.close(told)
-            for _ in range(n):
-                if os.fork() == 0:
-                    self.child(tell)
-            os.close(tell)
-        finally:
-            os._exit(0)
-
-    def child(self, tell):
-        """Goes on as a context of its own."""
-        shell, link = self.shell, self.link
-        try:
-            os.setsid()  # what is sent to our group is not for it
-            ours, theirs = _socket.socketpair()
-            away = []
-            for std, spare in ((1, shell.out), (2, shell.err)):
-                get, put = os.pipe()
-                away.append(get)
-                try:
-                    own = os.path.samestat(os.fstat(std), os.fstat(spare))
-                except OSError:
-                    own = False
-                if own:
-                    os.dup2(put, std)
-                os.dup2(put, spare, False)
-                os.close(put)
-            away += theirs.detach(), pidfd_open(os.getpid())
-            private = {ours.fileno(), link.sock.fileno(), tell, *away}
-            shared = reopen_files(private)
-            link.lock = _thread.allocate_lock()
-            link.send(b"c", {}, away)
-            link.sock.close()
-            for fd in away:
-                os.close(fd)
-            link.take(high(ours.detach()))
-            shell.pid = os.getpid()
-            shell.loop = None  # its selector is the parent's too
-            os.write(tell, b"x")
-            os.close(tell)
-            link.send(b"h", {"shared": shared})
-            self.serve()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-
+            files = self.view.changed() if self.view else {}
+            self.link.send(b"n", {"names": self.shell.summary(),
+                                  "files": files})
+        elif kind == b"M":
+            self.link.send(b"m", Forks(self).leave_view())
 
 class Lines:
     """Code between the lines __PODFLARE_BEGIN__ and __PODFLARE_END__ on the

@@ -600,6 +600,7 @@ def test_fork_says_what_it_cannot_carry(box):
         "args=(100,), daemon=True).start()")
     got = fork(box)
     assert got["fork"]["threads"] == 1
+    assert got["fork"]["files"] == "shared" and got["fork"]["files_why"]
     assert run(box, "threading.active_count()",
                context=got["children"][0]).result == "1"
 
@@ -700,7 +701,8 @@ def test_diff(box):
                    "removed": {"gone": {"type": "int", "text": "2"}},
                    "changed": {"other": {
                        "from": {"type": "list", "text": "[3]"},
-                       "to": {"type": "list", "text": "[3, 4]"}}}}
+                       "to": {"type": "list", "text": "[3, 4]"}}},
+                   "files": []}
     assert box.call("POST", "run_code/diff", {"other": "no"})[0] == 404
     assert box.call("POST", "run_code/diff", {})[0] == 400
 
