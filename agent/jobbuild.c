@@ -215,7 +215,8 @@ int
 jobbuild(struct jobrun *j)
 {
 	const struct jobdef *s = j->spec;
-	struct jobroot dirs = {.fs = j->fs, .uid = s->uid};
+	struct jobroot dirs = {
+	    .fs = j->fs, .uid = s->uid, .scratch = s->scratch};
 	struct parts p = {.channel = -1, .out = {-1, -1, -1}, .ready = -1};
 	int r;
 

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/scratch.h"
 
 enum key_type {
 	KEY_TEXT,
@@ -42,7 +43,7 @@ static const struct key keys[] = {
     K(uids, KEY_ID),          K(slice, KEY_ID),      K(slice_last, KEY_ID),
     K(worker_uid, KEY_ID),    K(outside, KEY_LIST),  K(cgroup, KEY_TEXT),
     K(cwd, KEY_TEXT),         K(files, KEY_FILES),   K(grace_ms, KEY_U64),
-    K(prepare, KEY_LIST),
+    K(prepare, KEY_LIST),     K(scratch, KEY_LIST),
 };
 #undef K
 
@@ -189,6 +190,24 @@ take_member(const char *name, const struct json *v, struct jobdef *s)
 	return E_NOTFOUND;
 }
 
+/* Each is sound, and no name or place is there twice. */
+static bool
+scratch_ok(char *const *v)
+{
+	struct strv name, other;
+	const char *path, *place;
+
+	for (size_t i = 0; v != NULL && v[i] != NULL; i++) {
+		if (i == SCRATCH_MAX || !scratch_parse(v[i], &name, &path))
+			return false;
+		for (size_t k = 0; k < i; k++)
+			if (scratch_parse(v[k], &other, &place) &&
+			    (strv_eq(name, other) || strcmp(path, place) == 0))
+				return false;
+	}
+	return true;
+}
+
 /* What the single keys do not say. Returns the key that is wrong, or NULL. */
 static const char *
 wrong(const struct jobdef *s)
@@ -209,6 +228,8 @@ wrong(const struct jobdef *s)
 	if (s->prepare != NULL &&
 	    (s->prepare[0] == NULL || *s->prepare[0] != '/'))
 		return "prepare";
+	if (!scratch_ok(s->scratch))
+		return "scratch";
 	if (s->outbound != NULL && *s->outbound != '/')
 		return "outbound";
 	if (s->cgroup != NULL && *s->cgroup != '/')
@@ -299,6 +320,7 @@ jobdef_clear(struct jobdef *s)
 	free(s->rootfs);
 	free(s->cgroup);
 	free_list(s->expose);
+	free_list(s->scratch);
 	free_list(s->outside);
 	free(s->outbound);
 	memset(s, 0, sizeof(*s));

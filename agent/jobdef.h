@@ -35,6 +35,7 @@ struct jobdef {
 	char *cgroup;     /* directory for the job's control group; NULL */
 	char *rootfs;     /* NULL: the machine's own system */
 	char **expose;    /* more of that system to be seen, NULL-ended */
+	char **scratch;   /* "NAME PATH", NULL-ended; see base/scratch.h */
 	char **outside;   /* see jobout.h, NULL-ended; NULL: none */
 	bool best_effort; /* a host takes what isolation there is */
 	bool net_private;

@@ -184,6 +184,7 @@ make_root(struct init *in)
 	    .fs = o->fs,
 	    .rootfs = o->spec->rootfs,
 	    .expose = o->spec->expose,
+	    .scratch = o->spec->scratch,
 	    .resolv = in->new_net ? o->resolv : NULL,
 	    .userns = in->own_userns ? -1 : o->userns,
 	    .uid = in->own_userns ? 0 : o->spec->uid,
@@ -193,6 +194,8 @@ make_root(struct init *in)
 	const char *step;
 	int eno;
 
+	if (!in->new_mounts && r.scratch != NULL && r.scratch[0] != NULL)
+		fail(in, "scratch volumes", EPERM);
 	if (!in->new_mounts)
 		return;
 	if (jobroot_enter(&r, &lacks, &step) != 0) {

@@ -2,7 +2,8 @@
 /*
  * Building a job's root. Beneath FS there are: data/ (what the job writes when
  * it sees the machine's own system: root, home, tmp, ...), upper/ and work/
- * (what it writes on top of an image), lower/ and new/ (mount points).
+ * (what it writes on top of an image), scratch/<name>/data (directories that
+ * were asked for), lower/ and new/ (mount points).
  *
  * Nothing of the job runs yet, and names are looked up in directories that only
  * root writes to, or in an image that the administrator has put there; targets
@@ -28,6 +29,7 @@
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/scratch.h"
 
 /* What is bound from this machine's system. */
 static const char *const shown[] = {"usr",   "bin",    "sbin", "lib", "lib32",
@@ -69,10 +71,42 @@ make_dir(const char *path, mode_t mode, uid_t uid)
 	return geteuid() == 0 && uid != 0 ? chown(path, uid, uid) : 0;
 }
 
+/* "scratch/<name>/data", what is mounted at *place. */
+static bool
+scratch_dir(const char *entry, char dir[SCRATCH_NAME_MAX + 16],
+	    const char **place)
+{
+	struct strv name;
+
+	if (!scratch_parse(entry, &name, place)) {
+		errno = EINVAL;
+		return false;
+	}
+	(void)snprintf(dir, SCRATCH_NAME_MAX + 16, "scratch/%.*s/data",
+		       STRV_ARG(name));
+	return true;
+}
+
+static int
+make_scratch(const struct jobroot *r, const char *entry)
+{
+	char dir[SCRATCH_NAME_MAX + 16], path[PATH_MAX];
+	const char *place;
+
+	if (!scratch_dir(entry, dir, &place))
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/%s", r->fs, dir);
+	*strrchr(path, '/') = '\0';
+	if (make_dir(path, 0711, 0) != 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/%s", r->fs, dir);
+	return make_dir(path, 0755, r->uid);
+}
+
 int
 jobroot_dirs(const struct jobroot *r)
 {
-	static const char *const own[] = {"lower", "new", "data"};
+	static const char *const own[] = {"lower", "new", "data", "scratch"};
 	char path[PATH_MAX];
 
 	if (make_dir(r->fs, 0711, 0) != 0)
@@ -94,6 +128,9 @@ jobroot_dirs(const struct jobroot *r)
 		if (make_dir(path, data[i].mode, r->uid) != 0)
 			return -1;
 	}
+	for (size_t i = 0; r->scratch != NULL && r->scratch[i] != NULL; i++)
+		if (make_scratch(r, r->scratch[i]) != 0)
+			return -1;
 	return 0;
 }
 
@@ -153,9 +190,9 @@ mount_in(int root_fd, const char *type, const char *to, unsigned long flags,
 	return r;
 }
 
-/* mkdir -p beneath root_fd; names are ours or the administrator's. */
+/* mkdir -p beneath root_fd; what is made belongs to uid. */
 static int
-dirs_in(int root_fd, const char *path)
+dirs_of(int root_fd, const char *path, uid_t uid)
 {
 	char part[PATH_MAX];
 	const char *end = path;
@@ -177,13 +214,22 @@ dirs_in(int root_fd, const char *path)
 		if (up == -1)
 			return -1;
 		r = mkdirat(up, slash == NULL ? part : slash + 1, 0755);
-		if (r != 0 && errno == EEXIST)
+		if (r == 0 && geteuid() == 0 && uid != 0)
+			r = fchownat(up, slash == NULL ? part : slash + 1, uid,
+				     uid, AT_SYMLINK_NOFOLLOW);
+		else if (r != 0 && errno == EEXIST)
 			r = 0;
 		(void)close(up);
 		if (r != 0)
 			return -1;
 	} while (*end != '\0');
 	return 0;
+}
+
+static int
+dirs_in(int root_fd, const char *path)
+{
+	return dirs_of(root_fd, path, 0);
 }
 
 /* --- the machine's system ---------------------------------------------- */
@@ -424,6 +470,24 @@ make_resolv(const struct jobroot *r, int root_fd)
 	return bind_to(root_fd, path, "etc/resolv.conf", MOUNT_ATTR_RDONLY);
 }
 
+/* Last, so that one may lie in another, or in what is ours. */
+static int
+mount_scratch(const struct jobroot *r, int root_fd, const char **step)
+{
+	char dir[SCRATCH_NAME_MAX + 16];
+	const char *place;
+
+	for (size_t i = 0; r->scratch != NULL && r->scratch[i] != NULL; i++) {
+		*step = r->scratch[i];
+		if (!scratch_dir(r->scratch[i], dir, &place) ||
+		    dirs_of(root_fd, place + 1, r->uid) != 0 ||
+		    bind_to(root_fd, dir, place + 1,
+			    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int
 enter(int root_fd)
 {
@@ -466,6 +530,8 @@ jobroot_enter(const struct jobroot *r, struct strbuf *lacks, const char **step)
 		goto out;
 	if (make_sys(r, root_fd) != 0)
 		add_lack(lacks, "no /sys", errno);
+	if (mount_scratch(r, root_fd, step) != 0)
+		goto out;
 	*step = "pivot_root";
 	ret = enter(root_fd);
 out:

@@ -15,13 +15,14 @@
 #include "base/str.h"
 
 struct jobroot {
-	const char *fs;      /* absolute: the job's own part of the disk */
-	const char *rootfs;  /* NULL: the machine's system */
-	char *const *expose; /* may be NULL */
-	const char *resolv;  /* text for /etc/resolv.conf, or NULL */
-	int userns;          /* whose ids the image's are to be; -1 */
-	uid_t uid;           /* whose the job's directories are */
-	bool new_net;        /* we are in a network of our own */
+	const char *fs;       /* absolute: the job's own part of the disk */
+	const char *rootfs;   /* NULL: the machine's system */
+	char *const *expose;  /* may be NULL, as the next one */
+	char *const *scratch; /* see base/scratch.h */
+	const char *resolv;   /* text for /etc/resolv.conf, or NULL */
+	int userns;           /* whose ids the image's are to be; -1 */
+	uid_t uid;            /* whose the job's directories are */
+	bool new_net;         /* we are in a network of our own */
 };
 
 #define JOBROOT_HOME  "/root"

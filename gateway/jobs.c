@@ -297,7 +297,8 @@ make_note(const struct job_spec *s, bool cut, uint64_t timeout_ms)
 			    (unsigned long long)(timeout_ms / 1000));
 	/* The bucket that a sandbox would have got its agent from. */
 	for (size_t i = 0; i < s->nvolumes; i++)
-		if (strcmp(s->volumes[i].source, AGENT_BUCKET) != 0) {
+		if (!jobspec_is_scratch(&s->volumes[i]) &&
+		    strcmp(s->volumes[i].source, AGENT_BUCKET) != 0) {
 			strbuf_addf(&b, "%svolumes are not mounted",
 				    b.len != 0 ? "; " : "");
 			break;

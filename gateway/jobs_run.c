@@ -229,6 +229,20 @@ files(const struct job_spec *s)
 	return v;
 }
 
+static struct launch_scratch *
+scratch(const struct job_spec *s, size_t *n)
+{
+	struct launch_scratch *v = xcalloc(s->nvolumes + 1, sizeof(*v));
+
+	*n = 0;
+	for (size_t i = 0; i < s->nvolumes; i++)
+		if (jobspec_is_scratch(&s->volumes[i]))
+			v[(*n)++] = (struct launch_scratch){
+			    .name = s->volumes[i].source,
+			    .path = s->volumes[i].path};
+	return v;
+}
+
 static const char **
 words(const struct job_spec *s)
 {
@@ -271,6 +285,7 @@ launch_it(struct live *l, const struct gw_flavor *flavor, uint64_t timeout_ms,
 	struct launch_var *env = variables(s, &s->env, &ls.nenv);
 	struct launch_var *secrets = variables(s, &s->secrets, &ls.nsecrets);
 	struct launch_file *fv = files(s);
+	struct launch_scratch *sv = scratch(s, &ls.nscratch);
 	const char **argv = words(s);
 	int r;
 
@@ -282,6 +297,7 @@ launch_it(struct live *l, const struct gw_flavor *flavor, uint64_t timeout_ms,
 	ls.nprepare = s->prepare.n;
 	ls.files = fv;
 	ls.nfiles = s->nfiles;
+	ls.scratch = sv;
 	if (s->has_grace) /* 0 is the launcher's default */
 		ls.grace_ms = s->grace_ms != 0 ? s->grace_ms : 1;
 	ls.env = env;
@@ -290,6 +306,7 @@ launch_it(struct live *l, const struct gw_flavor *flavor, uint64_t timeout_ms,
 			 why);
 	free(argv);
 	free(fv);
+	free(sv);
 	free(env);
 	free(secrets);
 	return r;

@@ -48,6 +48,8 @@ struct job_pairs {
 	size_t n;
 };
 
+/* Of type "scratch": an empty directory of the job's own, by the name `source`
+ * (base/scratch.h), at path. Others are kept and shown, not mounted. */
 struct job_volume {
 	char *type, *source, *path;
 	bool read_only;
@@ -114,6 +116,7 @@ int jobspec_parse_labels(const struct json *v, struct job_pairs *out,
 /* The same object, with its braces. */
 void jobspec_add_labels(const struct job_pairs *p, struct strbuf *b);
 void jobspec_clear_pairs(struct job_pairs *p);
+bool jobspec_is_scratch(const struct job_volume *v);
 /* The value of key, borrowed; NULL: there is none. */
 const char *jobspec_pair(const struct job_pairs *p, const char *key);
 /* Adds one; they copy what they are given. */

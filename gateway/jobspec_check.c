@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/scratch.h"
 
 static int
 refuse(struct strbuf *why, const char *text)
@@ -85,6 +86,43 @@ check_files(const struct job_spec *s, struct strbuf *why)
 	return 0;
 }
 
+bool
+jobspec_is_scratch(const struct job_volume *v)
+{
+	return v->type != NULL && strcmp(v->type, "scratch") == 0;
+}
+
+static int
+check_scratch(const struct job_spec *s, struct strbuf *why)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->nvolumes; i++) {
+		const struct job_volume *v = &s->volumes[i];
+
+		if (!jobspec_is_scratch(v))
+			continue;
+		if (++n > SCRATCH_MAX)
+			return refuse(why, "volumes: too many scratch volumes");
+		if (!scratch_name_ok(strv_of(v->source)))
+			return refuse(why, "volumes.source: a scratch volume's "
+					   "name is 1 to 63 of a-z 0-9 -");
+		if (!scratch_place_ok(v->path))
+			return refuse(why, "volumes.mountPath: no place for a "
+					   "scratch volume");
+		if (v->read_only)
+			return refuse(why, "volumes.readOnly: not for a "
+					   "scratch volume");
+		for (size_t k = 0; k < i; k++)
+			if (jobspec_is_scratch(&s->volumes[k]) &&
+			    (strcmp(s->volumes[k].source, v->source) == 0 ||
+			     strcmp(s->volumes[k].path, v->path) == 0))
+				return refuse(why, "volumes: a name or place "
+						   "is there twice");
+	}
+	return 0;
+}
+
 /* Clients that know nothing of the field say it by a label. Labels can be
  * changed later, what a job is cannot. */
 int
@@ -99,7 +137,8 @@ jobspec_check(struct job_spec *s, struct strbuf *why)
 	if (s->has_grace && s->grace_ms > JOBSPEC_GRACE_MAX)
 		return refuse(why, "stopGraceSeconds: is more than 3600");
 	if ((r = check_command(s, why)) != 0 ||
-	    (r = check_tags(&s->tags, why)) != 0)
+	    (r = check_tags(&s->tags, why)) != 0 ||
+	    (r = check_scratch(s, why)) != 0)
 		return r;
 	return check_files(s, why);
 }

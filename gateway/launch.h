@@ -59,6 +59,11 @@ struct launch_file {
 	unsigned mode;
 };
 
+struct launch_scratch {
+	const char *name; /* a-z 0-9 -, at most 63 */
+	const char *path; /* absolute, made when missing */
+};
+
 /* What a job is. Everything is borrowed for the call of launch_start(). */
 struct launch_spec {
 	const char *id; /* LAUNCH_ID_LEN lower-case hex digits */
@@ -68,6 +73,10 @@ struct launch_spec {
 	const char *cwd; /* of argv, absolute; NULL: its home */
 	const struct launch_file *files;
 	size_t nfiles;
+	/* Directories of its own at these places, for the local launcher:
+	 * their content is scratch/<name>/data of its tree. */
+	const struct launch_scratch *scratch;
+	size_t nscratch;
 	/* Later ones win over earlier ones with the same name, secrets over
 	 * env. SBX_LISTEN, SBX_PORT, SBX_CONTROL, SBX_CONTROL_UID,
 	 * SBX_SOCKET_MODE, SBX_HOMES and SBX_UIDS are ours: dropped when they

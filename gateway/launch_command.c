@@ -503,12 +503,13 @@ cmd_start(struct launcher *base, const struct launch_spec *spec,
 		return E_NOTFOUND;
 	}
 	*why = NULL;
-	if (spec->nfiles != 0 || spec->nprepare != 0 || spec->cwd != NULL ||
+	if (spec->nfiles != 0 || spec->nscratch != 0 || spec->nprepare != 0 ||
+	    spec->cwd != NULL ||
 	    (spec->mode != LAUNCH_COMMAND && spec->nargv != 0)) {
 		*why = xasprintf(
-		    "[launcher %s]: files, a snapshot, a working directory, "
-		    "or a command "
-		    "beside the agent are for the local launcher",
+		    "[launcher %s]: files, scratch volumes, a snapshot, a "
+		    "working directory, or a command beside the agent are for "
+		    "the local launcher",
 		    l->name);
 		return E_INVALID;
 	}

@@ -158,6 +158,20 @@ add_files(struct strbuf *b, const struct launch_spec *s)
 	strbuf_adds(b, s->nfiles != 0 ? "]" : "");
 }
 
+static void
+add_scratch(struct strbuf *b, const struct launch_spec *s)
+{
+	for (size_t i = 0; i < s->nscratch; i++) {
+		char *entry =
+		    xasprintf("%s %s", s->scratch[i].name, s->scratch[i].path);
+
+		strbuf_adds(b, i == 0 ? ",\"scratch\":[" : ",");
+		strbuf_add_json(b, strv_of(entry));
+		free(entry);
+	}
+	strbuf_adds(b, s->nscratch != 0 ? "]" : "");
+}
+
 void
 launchspec_add(struct strbuf *b, const struct launch_spec *s,
 	       const struct launchspec_place *p)
@@ -171,6 +185,7 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 	add_files(b, s);
 	if (s->nprepare != 0)
 		add_list(b, "prepare", s->prepare, s->nprepare);
+	add_scratch(b, s);
 	add_vars(b, s, p->conf);
 	add_text(b, "image", s->image);
 	add_text(b, "cgroup", p->conf->cgroup);

@@ -204,12 +204,11 @@ def test_two_jobs_bind_the_same_port(tmp):
         b.says("bound")
 
 
-@needs_root
-def test_image(tmp):
+def make_image(tmp, programs=("sh", "cat", "id", "stat")):
     image = tmp / "image"
     for d in ("bin", "etc", "tmp"):
         (image / d).mkdir(parents=True)
-    for name in ("sh", "cat", "id", "stat"):
+    for name in programs:
         program = shutil.which(name)
         shutil.copy2(program, image / "bin" / name)
         libs = subprocess.run(["ldd", program], capture_output=True,
@@ -218,6 +217,12 @@ def test_image(tmp):
             to = image / lib[1:]
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(lib, to)
+    return image
+
+
+@needs_root
+def test_image(tmp):
+    image = make_image(tmp)
     (image / "etc" / "mine").write_text("of the image\n")
     os.chmod(image / "etc" / "mine", 0o600)
     script = """id -u; cat /etc/mine; echo changed > /etc/mine; cat /etc/mine
@@ -370,6 +375,42 @@ def test_exit_code_and_signal(tmp):
         assert (end["reason"], end["code"], end["signal"]) == \
             ("exited", None, signal.SIGUSR1)
         assert "signal 10" in end["message"]
+
+
+@needs_root
+@pytest.mark.parametrize("image", [False, True])
+def test_scratch_volumes(tmp, image):
+    """Directories of the job's own, at places that may not be there yet, one
+    in the other, the same in the tree of the machine's system and an image."""
+    script = """
+        set -e
+        stat -c %u,%a /workspace /workspace/in/ner /root/.cache
+        echo one > /workspace/f; mkdir /workspace/in/d
+        echo two > /workspace/in/ner/f
+        ls -A /root/.cache; echo written; exec sleep 60"""
+    more = {"image": "x:1", "rootfs": str(make_image(
+        tmp, ("sh", "stat", "ls", "sleep", "mkdir")))} if image else {}
+    with Job(tmp, argv=sh(script),
+             scratch=["a /workspace", "b /workspace/in/ner",
+                      "c /root/.cache"], **more) as j:
+        j.says("written")
+        assert j.log().split()[:3] == ["0,755"] * 3, j.log("stderr")
+        fs = j.dir / "fs" / "scratch"
+        assert (fs / "a/data/f").read_text() == "one\n"
+        assert (fs / "b/data/f").read_text() == "two\n"
+        assert (fs / "a/data/f").stat().st_uid == j.uid
+        assert (fs / "a/data/in/d").is_dir()
+
+
+@needs_root
+def test_scratch_volume_in_a_place_that_cannot_be(tmp):
+    with Job(tmp, argv=["true"], scratch=["a /usr/no/such"]) as j:
+        assert j.wait()["message"] == "a /usr/no/such: Read-only file system"
+    for bad in (["a /proc/x"], ["a /../x"], ["../a /x"], ["a /x", "b /x"],
+                ["a /x", "a /y"], ["a/x"]):
+        with Job(tmp, argv=["true"], scratch=bad) as j:
+            assert j.wait()["message"] == \
+                "spec.json: scratch: missing or not acceptable"
 
 
 def test_what_cannot_start(tmp):

@@ -80,6 +80,18 @@ def test_a_job(ann):
     assert steps[3]["exitCode"] == 3 and steps[2]["exitCode"] is None
 
 
+def test_scratch_volumes(ann):
+    volume = {"type": "scratch", "source": "work", "mountPath": "/workspace"}
+    job = ann.create(["/bin/sh", "-c", "cd /workspace && >f && ls"],
+                     volumes=[volume])
+    assert ann.lines(job["id"]) == ["f"]
+    done = ann.wait(job["id"])
+    assert done["status"]["message"] == "ended with exit code 0"
+    assert done["volumes"] == [volume | {"readOnly": False}]
+    steps = ann.json("GET", ann.path(job["id"], "history"))
+    assert "volumes" not in (steps[2]["message"] or "")
+
+
 def test_secret_reaches_the_job_alone(ann):
     job = ann.create(["/bin/sh", "-c", 'printf %s "$S" | md5sum'],
                      secrets={"S": SECRET}, environment={"S": "not this"})

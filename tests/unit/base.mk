@@ -48,6 +48,12 @@ tests_unit_test_mem_SOURCES = tests/unit/test_mem.c
 tests_unit_test_mem_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_mem_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_scratch
+TESTS += tests/unit/test_scratch
+tests_unit_test_scratch_SOURCES = tests/unit/test_scratch.c
+tests_unit_test_scratch_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_scratch_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_str
 TESTS += tests/unit/test_str
 tests_unit_test_str_SOURCES = tests/unit/test_str.c

@@ -291,6 +291,19 @@ static const struct {
     {"{\"expose\":{\"ports\":[80.5]}}",
      "expose.ports: must be ports from 1 to 65535"},
     {"{\"expose\":{\"ports\":[80,80]}}", "expose.ports: 80 is there twice"},
+    {"{\"command\":[\"a\"],\"volumes\":[{\"type\":\"scratch\","
+     "\"source\":\"a/b\",\"mountPath\":\"/b\"}]}",
+     "volumes.source: a scratch volume's name is 1 to 63 of a-z 0-9 -"},
+    {"{\"command\":[\"a\"],\"volumes\":[{\"type\":\"scratch\","
+     "\"source\":\"b\",\"mountPath\":\"/b/../c\"}]}",
+     "volumes.mountPath: no place for a scratch volume"},
+    {"{\"command\":[\"a\"],\"volumes\":[{\"type\":\"scratch\","
+     "\"source\":\"b\",\"mountPath\":\"/b\",\"readOnly\":true}]}",
+     "volumes.readOnly: not for a scratch volume"},
+    {"{\"command\":[\"a\"],\"volumes\":[{\"type\":\"scratch\","
+     "\"source\":\"b\",\"mountPath\":\"/b\"},{\"type\":\"scratch\","
+     "\"source\":\"c\",\"mountPath\":\"/b\"}]}",
+     "volumes: a name or place is there twice"},
     {"{\"volumes\":{}}", "volumes: must be an array of objects"},
     {"{\"volumes\":[1]}", "volumes: must be an array of objects"},
     {"{\"volumes\":[{}]}", "volumes.source: must be a string"},
