@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames to and from exec/attach; see the header. An output frame is told in
- * the pieces in which it lies in the input, so none is ever waited for; of the
- * others the whole is, and they are small.
+ * See the header. An output frame is told in the pieces in which it lies in
+ * the input, so none is ever waited for; of the others the whole is, and they
+ * are small.
  */
 #include "config.h"
 
@@ -17,15 +17,13 @@
 #include "base/mem.h"
 #include "gateway/agentcall.h"
 #include "net/buf.h"
+#include "net/execwire.h"
 #include "net/loop.h"
 #include "net/stream.h"
 
-#define MAGIC     0x41414343U
-#define HEAD_LEN  8
-#define FRAME_MAX 65536U
-#define SMALL_MAX 32768U /* of a frame that is no output */
-#define HIGH      131072U
-#define TURN_MAX  262144U /* bytes told in one go: others wait, too */
+#define MAGIC    0x41414343U
+#define HIGH     131072U
+#define TURN_MAX 262144U /* bytes told in one go: others wait, too */
 
 struct agentattach {
 	uint32_t magic;
@@ -36,9 +34,9 @@ struct agentattach {
 	struct agentcall *call; /* until it is upgraded */
 	struct stream *st;      /* from then on */
 	struct bufq held;       /* for it, before */
-	char type;              /* of the output frame that is under way */
-	size_t left;            /* of it */
-	int err;                /* the stream's */
+	struct execwire wire;
+	struct strbuf whole; /* of a frame that is no output */
+	int err;             /* the stream's */
 	struct timer deadline;
 	struct task pump;
 };
@@ -74,6 +72,7 @@ destroy(void *p)
 
 	x->magic = 0;
 	bufq_clear(&x->held);
+	strbuf_clear(&x->whole);
 	free(x);
 }
 
@@ -154,72 +153,61 @@ said_error(struct agentattach *x, struct strv text)
 }
 
 static void
-said(struct agentattach *x, char type, struct strv body)
+said(struct agentattach *x, struct strv body)
 {
-	switch (type) {
-	case 'A':
+	if (x->wire.type == EXECWIRE_ACCEPTED && x->cbs->accepted == NULL)
+		return;
+	if (x->wire.type == EXECWIRE_ACCEPTED)
 		x->cbs->accepted(x, x->arg);
-		break;
-	case 'X':
+	else if (x->wire.type == EXECWIRE_EXIT)
 		said_exit(x, body);
-		break;
-	case 'E':
+	else
 		said_error(x, body);
-		break;
-	default:
-		break; /* of a later version */
-	}
 }
 
 /* --- frames that come -------------------------------------------------- */
 
-/* Tells a piece of the output frame that is under way. */
+/* A piece of an output frame, where it lies. */
 static size_t
 tell_output(struct agentattach *x, struct bufq *in)
 {
 	struct strv v = bufq_front(in);
-	size_t n = v.len < x->left ? v.len : x->left;
+	size_t here = execwire_here(&x->wire, in);
+	unsigned stream = x->wire.type == EXECWIRE_STDERR ? 2 : 1;
 
-	x->left -= n;
-	x->cbs->output(x, x->type == '2' ? 2 : 1, (struct strv){v.p, n},
-		       x->arg);
+	if (v.len > here)
+		v.len = here;
+	execwire_took(&x->wire, v.len);
+	if (v.len > 0)
+		x->cbs->output(x, stream, v, x->arg);
 	if (!x->over)
-		bufq_drain(in, n);
-	return n;
+		bufq_drain(in, v.len);
+	return v.len;
 }
 
-/* A frame's head, and all of it when it is a small one. False: more is needed,
- * or it is over. */
+/* What is here of the next frame; false: more is needed, or it is over. */
 static bool
-take_head(struct agentattach *x, struct bufq *in)
+take_frame(struct agentattach *x, struct bufq *in, size_t *told)
 {
-	unsigned char head[HEAD_LEN];
-	size_t n;
-	char *p;
+	int r = execwire_open(&x->wire, in);
 
-	if (bufq_copy_out(in, head, HEAD_LEN) < HEAD_LEN)
+	if (r == E_AGAIN)
 		return false;
-	n = (size_t)head[4] << 24 | (size_t)head[5] << 16 |
-	    (size_t)head[6] << 8 | head[7];
-	x->type = (char)head[0];
-	if (x->type == '1' || x->type == '2') {
-		if (n > FRAME_MAX)
-			fail(x, E_PROTO, "too long a frame");
-		else
-			bufq_drain(in, HEAD_LEN);
-		x->left = n;
+	if (r != 0) {
+		fail(x, E_PROTO, "the agent makes no sense");
+		return false;
+	}
+	if (x->wire.type == EXECWIRE_STDOUT ||
+	    x->wire.type == EXECWIRE_STDERR) {
+		if (x->wire.left > 0 && in->len == 0)
+			return false;
+		*told += tell_output(x, in);
 		return !x->over;
 	}
-	if (n > SMALL_MAX) {
-		fail(x, E_PROTO, "too long a frame");
+	if (execwire_whole(&x->wire, in, &x->whole) != 0)
 		return false;
-	}
-	if ((p = bufq_pullup(in, HEAD_LEN + n)) == NULL)
-		return false;
-	p = xstrndup(p + HEAD_LEN, n);
-	bufq_drain(in, HEAD_LEN + n);
-	said(x, x->type, (struct strv){p, n});
-	free(p);
+	said(x, (struct strv){x->whole.s, x->whole.len});
+	strbuf_reset(&x->whole);
 	return !x->over;
 }
 
@@ -249,9 +237,7 @@ pump(struct agentattach *x)
 			task_post(x->loop, &x->pump);
 			return;
 		}
-		if (x->left > 0 && in->len > 0)
-			told += tell_output(x, in);
-		else if (x->left > 0 || !take_head(x, in))
+		if (!take_frame(x, in, &told))
 			break;
 	}
 	if (!x->over && !x->paused)
@@ -340,17 +326,10 @@ failed_cb(struct agentcall *a, int err, const char *what, void *arg)
 static void
 put_frame(struct agentattach *x, char type, struct strv body)
 {
-	struct bufq *out = x->st != NULL ? stream_output(x->st) : &x->held;
-	unsigned char head[HEAD_LEN] = {(unsigned char)type};
-
 	if (x->over)
 		return;
-	head[4] = (unsigned char)(body.len >> 24);
-	head[5] = (unsigned char)(body.len >> 16);
-	head[6] = (unsigned char)(body.len >> 8);
-	head[7] = (unsigned char)body.len;
-	bufq_add(out, head, sizeof(head));
-	bufq_addv(out, body);
+	execwire_put(x->st != NULL ? stream_output(x->st) : &x->held, type,
+		     body);
 	if (x->st != NULL)
 		stream_flush(x->st);
 }
@@ -358,18 +337,14 @@ put_frame(struct agentattach *x, char type, struct strv body)
 void
 agentattach_input(struct agentattach *x, struct strv data)
 {
-	while (data.len > 0) {
-		size_t n = data.len < FRAME_MAX ? data.len : FRAME_MAX;
-
-		put_frame(x, '0', (struct strv){data.p, n});
-		data = strv_from(data, n);
-	}
+	if (data.len > 0)
+		put_frame(x, EXECWIRE_STDIN, data);
 }
 
 void
 agentattach_close_input(struct agentattach *x)
 {
-	put_frame(x, 'C', STRV(""));
+	put_frame(x, EXECWIRE_CLOSE, STRV(""));
 }
 
 void
@@ -378,7 +353,7 @@ agentattach_resize(struct agentattach *x, uint16_t cols, uint16_t rows)
 	const char b[4] = {(char)(cols >> 8), (char)cols, (char)(rows >> 8),
 			   (char)rows};
 
-	put_frame(x, 'R', (struct strv){b, sizeof(b)});
+	put_frame(x, EXECWIRE_RESIZE, (struct strv){b, sizeof(b)});
 }
 
 bool
@@ -422,12 +397,13 @@ agentattach_start(struct loop *l, const struct agentcall_to *to,
 	x->loop = l;
 	x->cbs = cbs;
 	x->arg = arg;
+	x->wire.from_agent = true;
 	bufq_init(&x->held, loop_bufpool(l));
 	timer_init(&x->deadline, l, deadline_cb, x);
 	task_init(&x->pump, pump_cb, x);
 	if (ms != 0)
 		timer_set(&x->deadline, ms);
-	put_frame(x, 'I', init);
+	put_frame(x, EXECWIRE_INIT, init);
 	x->call = agentcall_start(l, to, &ask, &calls, x);
 	return x;
 }

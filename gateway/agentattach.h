@@ -14,13 +14,14 @@
 
 #include "base/defs.h"
 #include "base/str.h"
+#include "net/execwire.h"
 
 struct agentattach;
 struct agentcall_no;
 struct agentcall_to;
 struct loop;
 
-#define AGENTATTACH_INIT_MAX 65536U /* the agent takes no longer one */
+#define AGENTATTACH_INIT_MAX EXECWIRE_INIT_MAX
 
 struct agentattach_exit {
 	int code;   /* -1: none */
@@ -31,7 +32,7 @@ struct agentattach_exit {
 /* One of exited, refused and failed comes last; agentattach_free() is then due,
  * and may be called in any of them. */
 struct agentattach_cbs {
-	/* It runs; before any output. */
+	/* It runs; before any output. May be NULL. */
 	void (*accepted)(struct agentattach *x, void *arg);
 	/* stream: 1 stdout, 2 stderr. At most 16 KiB at a time; none comes
 	 * while it is paused. */

@@ -706,7 +706,6 @@ test_command(void **state)
 	say_text(e, '1', "out");
 	say_text(e, '2', "err");
 	say_text(e, '1', "");
-	say_text(e, '?', "of a later version");
 	say_text(e, '1', "put");
 	say_text(e, 'X', EXIT_3);
 	help_wait(e->l, is_over, e);
