@@ -49,6 +49,8 @@ libgateway_a_SOURCES = \
 	gateway/cwcall.c \
 	gateway/cwcall.h \
 	gateway/cwconnect.c \
+	gateway/cwcut.c \
+	gateway/cwcut.h \
 	gateway/cwerr.c \
 	gateway/cwerr.h \
 	gateway/cwhttp.c \

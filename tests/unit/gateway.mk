@@ -29,6 +29,12 @@ tests_unit_test_auth_SOURCES = tests/unit/test_auth.c
 tests_unit_test_auth_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_auth_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(CJSON_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_cwcut
+TESTS += tests/unit/test_cwcut
+tests_unit_test_cwcut_SOURCES = tests/unit/test_cwcut.c
+tests_unit_test_cwcut_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_cwcut_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_cwmsg
 TESTS += tests/unit/test_cwmsg
 tests_unit_test_cwmsg_SOURCES = tests/unit/test_cwmsg.c
