@@ -52,6 +52,13 @@ add_status(struct cwout *w, const struct job *j)
 	cwout_close(w);
 }
 
+const char *
+cwsvc_container(const struct job *j)
+{
+	(void)j;
+	return "main";
+}
+
 void
 cwbox_add(struct cwout *w, const struct job *j, const struct gw_conf *conf,
 	  struct strv origin)

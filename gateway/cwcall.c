@@ -109,6 +109,20 @@ cwcall_bad_field(struct cwcall *c, const char *field, const char *fmt, ...)
 	finish(c, &e);
 }
 
+void
+cwcall_raw_begin(struct cwcall *c, const char *field, uint64_t size)
+{
+	if (!c->ended)
+		c->ops->raw_begin(c, field, size);
+}
+
+void
+cwcall_raw(struct cwcall *c, struct strv piece)
+{
+	if (!c->ended)
+		c->ops->raw(c, piece);
+}
+
 bool
 cwcall_over_high(const struct cwcall *c)
 {
@@ -139,7 +153,7 @@ late_cb(void *arg)
 {
 	struct cwcall *c = arg;
 
-	cwcall_fail(c, CW_DEADLINE_EXCEEDED, NULL,
+	cwcall_fail(c, CW_DEADLINE_EXCEEDED, c->late,
 		    "the time for this call is up");
 }
 
@@ -159,7 +173,8 @@ gone_cb(void *arg)
 	if (c->cbs != NULL && c->cbs->closed != NULL)
 		c->cbs->closed(c, c->code, c->arg);
 	cwmsg_free(c->req);
-	c->req = NULL;
+	cwmsg_free(c->late_req);
+	c->req = c->late_req = NULL;
 	if (c->buf.s != NULL)
 		mem_secure_zero(c->buf.s, c->buf.cap);
 	strbuf_clear(&c->buf);
@@ -209,6 +224,13 @@ cwcall_half_close(struct cwcall *c)
 {
 	if (!c->ended && c->cbs != NULL && c->cbs->half_closed != NULL)
 		c->cbs->half_closed(c, c->arg);
+}
+
+void
+cwcall_raw_in(struct cwcall *c, struct bufq *in, bool end)
+{
+	if (!c->ended && c->cbs != NULL && c->cbs->raw != NULL)
+		c->cbs->raw(c, in, end, c->arg);
 }
 
 void

@@ -10,6 +10,13 @@
  *     message(c, m)    the client streams: one message, the call's (use it in
  *                      the callback). None while paused.
  *     half_closed(c)   the client streams: there will be no more of them
+ *     raw(c, in, end)  bytes of method->raw, a field of the request that may
+ *                      be large and is not in c->req: as they come, and at
+ *                      least once. What is left in `in` stays; the client
+ *                      waits when that is much, and while it is paused. end:
+ *                      nothing follows, and c->late_req is the whole of the
+ *                      request but for those bytes (c->req may lack what
+ *                      stood behind them).
  *     writable(c)      there is room again after cwcall_over_high()
  *   closed(c, code)    exactly once, last, also after the answer: what the
  *                      method keeps for the call ends here. CW_OK: all was
@@ -25,7 +32,9 @@
  *
  * A method that does not stream: cwcall_reply(), fields, cwcall_answer(); or
  * cwcall_fail(). One that streams: as often as one likes cwcall_reply(),
- * fields, cwcall_send(); then cwcall_end() or cwcall_fail().
+ * fields, cwcall_send(); then cwcall_end() or cwcall_fail(). An answer that is
+ * nothing but one large field: cwcall_raw_begin(), cwcall_raw() as writable()
+ * has it, cwcall_end(); cwcall_fail() leaves it visibly cut short.
  */
 #ifndef SBX_GATEWAY_CWCALL_H
 #define SBX_GATEWAY_CWCALL_H
@@ -45,18 +54,23 @@
 struct cwcall;
 struct cwsvc;
 
+struct bufq;
+
 struct cwcall_method {
 	const char *name; /* "GetSandbox" */
 	const struct cwmsg_desc *in, *out;
 	bool client_streams, server_streams;
-	bool changes; /* not for who may only read */
-	size_t max;   /* bytes of a message from the client, as JSON */
+	bool changes;    /* not for who may only read */
+	size_t max;      /* bytes of a message from the client, as JSON */
+	const char *raw; /* a field of `in`, of bytes; NULL: none. max is then
+			  * for the rest of the message */
 	void (*fn)(struct cwcall *c);
 };
 
 struct cwcall_cbs {
 	void (*message)(struct cwcall *c, const struct cwmsg *m, void *arg);
 	void (*half_closed)(struct cwcall *c, void *arg);
+	void (*raw)(struct cwcall *c, struct bufq *in, bool end, void *arg);
 	void (*writable)(struct cwcall *c, void *arg);
 	void (*closed)(struct cwcall *c, enum cwerr_code code, void *arg);
 };
@@ -71,6 +85,10 @@ struct cwcall_ops {
 	bool (*over_high)(const struct cwcall *c);
 	/* No (more) messages of the client, for now. */
 	void (*pause)(struct cwcall *c, bool on);
+	/* A message that is one large field: its size, then the bytes, then
+	 * end(). NULL for transports of streams. */
+	void (*raw_begin)(struct cwcall *c, const char *field, uint64_t size);
+	void (*raw)(struct cwcall *c, struct strv piece);
 };
 
 /* Embedded in the transport's own. Methods read what stands above the line. */
@@ -79,9 +97,11 @@ struct cwcall {
 	struct cwsvc *svc;
 	struct loop *loop;
 	const struct api_who *who;
-	struct strv ns;       /* of who: the default one */
-	struct cwmsg *req;    /* NULL: the client streams */
-	uint64_t deadline_ms; /* as loop_now_ms(); 0: none */
+	struct strv ns;         /* of who: the default one */
+	struct cwmsg *req;      /* NULL: the client streams */
+	uint64_t deadline_ms;   /* as loop_now_ms(); 0: none */
+	struct cwmsg *late_req; /* see raw() above */
+	const char *late; /* the method's: reason when time is up, static */
 	/* --- */
 	const struct cwcall_ops *ops;
 	const struct cwout_codec *codec;
@@ -113,6 +133,9 @@ void cwcall_fail_with(struct cwcall *c, const struct cwerr *e);
 /* More than enough waits for the client: produce nothing until writable. */
 bool cwcall_over_high(const struct cwcall *c);
 void cwcall_pause(struct cwcall *c, bool on);
+/* Of method->out: all of it is that one field, with so many bytes. */
+void cwcall_raw_begin(struct cwcall *c, const char *field, uint64_t size);
+void cwcall_raw(struct cwcall *c, struct strv piece);
 /* Ms that are left; UINT64_MAX: there is no deadline. */
 uint64_t cwcall_left_ms(const struct cwcall *c);
 
@@ -124,6 +147,7 @@ void cwcall_begin(struct cwcall *c, uint64_t timeout_ms);
 void cwcall_run(struct cwcall *c, struct cwmsg *req);
 void cwcall_message(struct cwcall *c, struct cwmsg *m); /* moved from */
 void cwcall_half_close(struct cwcall *c);
+void cwcall_raw_in(struct cwcall *c, struct bufq *in, bool end);
 void cwcall_writable(struct cwcall *c);
 /* The client has gone, or has taken all that was said. */
 void cwcall_close(struct cwcall *c);

@@ -92,8 +92,10 @@ stream_pause(struct cwcall *c, bool on)
 		httpd_body_resume(h->r->rq);
 }
 
-static const struct cwcall_ops stream_ops = {stream_send, stream_end,
-					     stream_over_high, stream_pause};
+static const struct cwcall_ops stream_ops = {.send = stream_send,
+					     .end = stream_end,
+					     .over_high = stream_over_high,
+					     .pause = stream_pause};
 
 /* --- streams: what the client says ------------------------------------- */
 

@@ -9,10 +9,10 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "gateway/cwraw.h"
 #include "gateway/cwsvc_int.h"
 #include "net/buf.h"
 
-#define HELD_MAX       (192U << 20) /* of all requests together */
 #define TIMEOUT_DIGITS 10
 
 /* --- answers ----------------------------------------------------------- */
@@ -43,7 +43,9 @@ unary_end(struct cwcall *c, const struct cwerr *e)
 {
 	struct cwhttp *h = (struct cwhttp *)c;
 
-	if (e->code != CW_OK)
+	if (h->out_begun)
+		cwraw_out_end(h, e->code == CW_OK);
+	else if (e->code != CW_OK)
 		cwhttp_refuse(h->r, e, cwerr_http(e->code),
 			      e->code == CW_UNAVAILABLE ||
 				      e->code == CW_RESOURCE_EXHAUSTED
@@ -62,12 +64,15 @@ unary_over_high(const struct cwcall *c)
 static void
 unary_pause(struct cwcall *c, bool on)
 {
-	(void)c;
-	(void)on;
+	cwraw_pause((struct cwhttp *)c, on);
 }
 
-const struct cwcall_ops cwhttp_unary = {unary_send, unary_end, unary_over_high,
-					unary_pause};
+const struct cwcall_ops cwhttp_unary = {.send = unary_send,
+					.end = unary_end,
+					.over_high = unary_over_high,
+					.pause = unary_pause,
+					.raw_begin = cwraw_out_begin,
+					.raw = cwraw_out};
 
 /* --- life -------------------------------------------------------------- */
 
@@ -87,6 +92,7 @@ cwhttp_closed(struct httpd_req *rq, int err, void *arg)
 
 	(void)rq;
 	(void)err;
+	cwraw_clear(h);
 	cwhttp_drop(h);
 	cwcall_close(&h->call);
 }
@@ -164,7 +170,7 @@ cwhttp_take(struct cwhttp *h, struct strv piece)
 			    h->call.method->max);
 		return false;
 	}
-	if (svc->held + piece.len > HELD_MAX) {
+	if (svc->held + piece.len > CWHTTP_HELD_MAX) {
 		cwcall_fail(&h->call, CW_RESOURCE_EXHAUSTED, NULL,
 			    "too many large requests at once");
 		return false;
@@ -190,13 +196,27 @@ collect_cb(struct httpd_req *rq, struct bufq *in, bool end, void *arg)
 		h->whole(h);
 }
 
+static void
+drained_cb(struct httpd_req *rq, void *arg)
+{
+	struct cwhttp *h = arg;
+
+	(void)rq;
+	cwcall_writable(&h->call);
+}
+
 void
 cwhttp_collect(struct cwhttp *h, void (*whole)(struct cwhttp *h))
 {
 	static const struct httpd_req_cbs cbs = {.body = collect_cb,
+						 .drained = drained_cb,
 						 .peer_eof = cwhttp_peer_eof,
 						 .closed = cwhttp_closed};
 
+	if (h->call.method->raw != NULL) {
+		cwraw_collect(h, whole);
+		return;
+	}
 	h->whole = whole;
 	httpd_set_cbs(h->r->rq, &cbs, h);
 }

@@ -15,12 +15,19 @@
 struct cwrest_rule;
 struct cwsvc;
 
+struct cwraw;
+
 struct cwhttp {
 	struct cwcall call; /* first: a call is its cwhttp */
 	struct api_req *r;
 	struct strbuf in; /* of the body; counts as held */
 	/* The whole body is there (in `in`). */
 	void (*whole)(struct cwhttp *h);
+	/* cwraw.c */
+	struct cwraw *raw; /* NULL: the method has no raw field */
+	bool out_begun;    /* the answer is one, on its way */
+	char carry[3];     /* of it: not a whole group yet */
+	unsigned ncarry;
 	/* cwrest.c */
 	const struct cwrest_rule *rule;
 	struct strv id;
@@ -37,6 +44,7 @@ struct cwhttp *cwhttp_new(struct api_req *r, struct cwsvc *svc,
 			  const struct cwcall_ops *ops);
 /* For calls that do not stream: one answer. */
 extern const struct cwcall_ops cwhttp_unary;
+#define CWHTTP_HELD_MAX (192U << 20) /* of all requests together */
 /* Collects the body, at most method->max, and calls `whole`. */
 void cwhttp_collect(struct cwhttp *h, void (*whole)(struct cwhttp *h));
 /* More of the body; false: too much, and the call has failed. */

@@ -10,10 +10,14 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gateway/cwexec.h"
+#include "gateway/cwfile.h"
+#include "gateway/cwlogs.h"
 #include "gateway/cwschema.h"
 #include "gateway/cwsvc_int.h"
 
-#define SMALL 65536
+#define SMALL   65536
+#define COMMAND (1U << 20) /* a command with its environment */
 
 /* --- what many need ---------------------------------------------------- */
 
@@ -70,6 +74,38 @@ static const struct cwcall_method methods[] = {
      .out = &cwschema_sandbox,
      .max = SMALL,
      .fn = get_sandbox},
+    {.name = "Exec",
+     .in = &cwschema_exec_request,
+     .out = &cwschema_exec_response,
+     .changes = true,
+     .max = COMMAND,
+     .fn = cwexec_unary},
+    {.name = "StreamExec",
+     .in = &cwschema_exec_stream_request,
+     .out = &cwschema_exec_stream_response,
+     .client_streams = true,
+     .server_streams = true,
+     .changes = true,
+     .max = COMMAND,
+     .fn = cwexec_stream},
+    {.name = "StreamLogs",
+     .in = &cwschema_stream_logs_request,
+     .out = &cwschema_log_entry,
+     .server_streams = true,
+     .max = SMALL,
+     .fn = cwlogs_stream},
+    {.name = "ReadFile",
+     .in = &cwschema_read_file_request,
+     .out = &cwschema_read_file_response,
+     .max = SMALL,
+     .fn = cwfile_read},
+    {.name = "WriteFile",
+     .in = &cwschema_write_file_request,
+     .out = &cwschema_write_file_response,
+     .changes = true,
+     .max = SMALL,
+     .raw = "content",
+     .fn = cwfile_write},
 };
 
 const struct cwcall_method *

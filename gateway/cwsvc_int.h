@@ -6,11 +6,18 @@
 #include "gateway/cwsvc.h"
 #include "gateway/jobs.h"
 
+struct cwfile;
+
 struct cwsvc {
 	struct cwsvc_options o;
 	struct cwcall *calls; /* open ones */
 	size_t ncalls;
 	size_t held; /* bytes of requests that are being received */
+	/* cwexec.c, cwlogs.c, cwfile.c */
+	size_t exec_held; /* bytes of output that wait for their command */
+	unsigned logs;    /* streams of them */
+	unsigned files;   /* under way; others wait */
+	struct cwfile *waiting_files, **last_file;
 	bool draining;
 };
 
@@ -24,6 +31,8 @@ void cwsvc_not_found(struct cwcall *c, const char *id);
 /* The call fails because the database could not do it. */
 void cwsvc_store_failed(struct cwcall *c, int err);
 
+/* cwbox.c: the name of its container. */
+const char *cwsvc_container(const struct job *j);
 /* cwbox.c: the fields of message Sandbox. origin: as in struct api_who. */
 void cwbox_add(struct cwout *w, const struct job *j, const struct gw_conf *conf,
 	       struct strv origin);

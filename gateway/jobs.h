@@ -71,6 +71,11 @@ int jobs_keep(struct jobs *js, const char *id) SBX_MUST_CHECK;
 void jobs_unkeep(struct jobs *js, const char *id);
 /* The directory of a job (its log is in it), malloc'ed. */
 char *jobs_dir(const struct jobs *js, const char *id);
+/* Where the agent of a running job is, and the token that it wants (NULL: none;
+ * of one that was given as a secret nobody knows). NULL: it does not answer
+ * (yet). Both are good until the loop goes on. */
+const char *jobs_agent(const struct jobs *js, struct strv id,
+		       const char **token);
 
 /*
  * Makes a job and starts it. *spec is moved from, in any case. 0: *out is

@@ -24,6 +24,7 @@ struct live {
 	struct job job;
 	struct launch *launch; /* NULL: none (yet, or any more) */
 	char *note;            /* what is other than asked for; NULL: nothing */
+	char *http;            /* its agent's address, once it answers */
 	bool dirty;            /* the database does not have its state */
 };
 

@@ -44,7 +44,19 @@ jobs_live_free(struct live *l)
 	launch_drop(l->launch);
 	job_clear(&l->job);
 	free(l->note);
+	free(l->http);
 	free(l);
+}
+
+const char *
+jobs_agent(const struct jobs *js, struct strv id, const char **token)
+{
+	const struct live *l = hash_get(js->live, id);
+
+	if (l == NULL || l->http == NULL || l->job.state != JOB_RUNNING)
+		return NULL;
+	*token = jobspec_pair(&l->job.spec.env, "SBX_TOKEN");
+	return l->http;
 }
 
 static void
@@ -95,6 +107,8 @@ ready_cb(struct launch *launch, const char *http, const char *control,
 	struct live *l = arg;
 
 	(void)launch;
+	free(l->http);
+	l->http = xstrdup(http);
 	/* First the state, then the way in: nobody gets an answer from the
 	 * agent of a job that is not said to run. */
 	(void)jobs_step(l, JOB_EV_READY, job_now_ms(), NULL, l->note);

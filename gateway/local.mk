@@ -45,6 +45,8 @@ libgateway_a_SOURCES = \
 	gateway/crewchild.c \
 	gateway/crewchild.h \
 	gateway/crewstats.c \
+	gateway/cwagent.c \
+	gateway/cwagent.h \
 	gateway/cwbox.c \
 	gateway/cwcall.c \
 	gateway/cwcall.h \
@@ -53,16 +55,24 @@ libgateway_a_SOURCES = \
 	gateway/cwcut.h \
 	gateway/cwerr.c \
 	gateway/cwerr.h \
+	gateway/cwexec.c \
+	gateway/cwexec.h \
+	gateway/cwfile.c \
+	gateway/cwfile.h \
 	gateway/cwhttp.c \
 	gateway/cwhttp.h \
 	gateway/cwjson.c \
 	gateway/cwjson.h \
 	gateway/cwjson_out.c \
+	gateway/cwlogs.c \
+	gateway/cwlogs.h \
 	gateway/cwmsg.c \
 	gateway/cwmsg.h \
 	gateway/cwname.h \
 	gateway/cwout.c \
 	gateway/cwout.h \
+	gateway/cwraw.c \
+	gateway/cwraw.h \
 	gateway/cwrest.c \
 	gateway/cwschema.c \
 	gateway/cwschema.h \

@@ -255,6 +255,7 @@ logtail_parse(struct strv line, struct logtail_record *out)
 		return false;
 	line = strv_from(line, 5);
 	out->about = strv_starts(line, STRV("system\""));
+	out->err = strv_starts(line, STRV("stderr\""));
 	while (line.len > 0 && line.p[0] >= 'a' && line.p[0] <= 'z')
 		line = strv_from(line, 1);
 	if (!strv_starts(line, STRV("\",")))

@@ -33,6 +33,7 @@ size_t logtail_read(struct logtail *l, size_t most,
 struct logtail_record {
 	int64_t ms;       /* since 1970 */
 	bool about;       /* not said by the job, but about it */
+	bool err;         /* on stderr */
 	bool part;        /* the rest of its line follows in the next record of
 			   * that stream, or there was no end of a line */
 	struct strv text; /* as JSON has it, without the quotes */
