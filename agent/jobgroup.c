@@ -114,6 +114,12 @@ jobgroup_starved(int fd)
 }
 
 void
+jobgroup_thaw(int fd)
+{
+	(void)!put(fd, "cgroup.freeze", "0");
+}
+
+void
 jobgroup_remove(const char *path)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};

@@ -23,6 +23,8 @@ int jobgroup_make(const char *parent, const char *id,
 int jobgroup_enter(int fd, pid_t pid) SBX_MUST_CHECK;
 /* Was something in there killed for want of memory? */
 bool jobgroup_starved(int fd);
+/* What is frozen in there goes on. */
+void jobgroup_thaw(int fd);
 /* Kills what is in there, waits a little, and removes it. */
 void jobgroup_remove(const char *path);
 

@@ -125,6 +125,8 @@ stop(struct jobrun *j, const char *why, uint64_t grace_ms)
 		return;
 	if (j->why == NULL)
 		j->why = why;
+	if (j->group_fd != -1)
+		jobgroup_thaw(j->group_fd); /* else it would not see TERM */
 	if (j->state == PREPARING) {
 		j->end = (struct jobend){.reason = "exited", .code = -1};
 		(void)snprintf(j->end.message, sizeof(j->end.message),

@@ -446,6 +446,41 @@ cancel_cb(struct api_req *r)
 }
 
 static void
+pause_or_resume(struct api_req *r, bool pause)
+{
+	char *why = NULL;
+	struct job j;
+	int res;
+
+	if (jobapi_find(r, true, &j) != 0)
+		return;
+	job_clear(&j);
+	res = jobs_pause(service(r), r->param[0], r->param[1], r->who.name,
+			 pause, &why);
+	if (res == E_BUSY) {
+		api_error(r, 409, "conflict", "%s", why);
+	} else if (res != 0) {
+		api_error(r, 503, "store", "jobs cannot be read now");
+	} else if (jobapi_find(r, true, &j) == 0) {
+		jobapi_reply(r, &j);
+		job_clear(&j);
+	}
+	free(why);
+}
+
+static void
+pause_cb(struct api_req *r)
+{
+	pause_or_resume(r, true);
+}
+
+static void
+resume_cb(struct api_req *r)
+{
+	pause_or_resume(r, false);
+}
+
+static void
 labels_body(struct api_req *r, const struct json *root)
 {
 	const struct json *v = json_get(root, "labels");
@@ -539,6 +574,8 @@ jobapi_new(struct api *a, struct jobs *js)
 		      {"GET", "/api/jobs/:ns", list_cb},
 		      {"GET", "/api/jobs/:ns/:id", get_cb},
 		      {"POST", "/api/jobs/:ns/:id/cancel", cancel_cb},
+		      {"POST", "/api/jobs/:ns/:id/pause", pause_cb},
+		      {"POST", "/api/jobs/:ns/:id/resume", resume_cb},
 		      {"PUT", "/api/jobs/:ns/:id/labels", labels_cb},
 		      {"GET", "/api/jobs/:ns/:id/logs", jobapi_logs},
 		      {"GET", "/api/jobs/:ns/:id/history", history_cb},

@@ -469,6 +469,26 @@ jobs_stop(struct jobs *js, struct strv ns, struct strv id, struct strv by,
 }
 
 int
+jobs_pause(struct jobs *js, struct strv ns, struct strv id, struct strv by,
+	   bool pause, char **why)
+{
+	enum job_state state;
+	struct job j;
+	int r;
+
+	if ((r = jobs_get(js, ns, id, &j)) != 0)
+		return r;
+	state = j.state;
+	job_clear(&j);
+	if (state == (pause ? JOB_PAUSED : JOB_RUNNING))
+		return 0;
+	if (state == (pause ? JOB_RUNNING : JOB_PAUSED))
+		return jobs_run_pause(hash_get(js->live, id), by, pause, why);
+	*why = xasprintf("the job is %s", job_state_name(state));
+	return E_BUSY;
+}
+
+int
 jobs_set_labels(struct jobs *js, struct strv ns, struct strv id,
 		struct job_pairs *labels)
 {

@@ -98,6 +98,10 @@ int jobs_list(struct jobs *js, const struct job_query *q,
  * E_NOTFOUND, E_SYS. */
 int jobs_stop(struct jobs *js, struct strv ns, struct strv id, struct strv by,
 	      uint64_t grace_ms) SBX_MUST_CHECK;
+/* Freezes it, or lets it go on. 0: it is so (already). E_NOTFOUND, E_SYS;
+ * E_BUSY: it cannot be, *why (malloc'ed) says why not. */
+int jobs_pause(struct jobs *js, struct strv ns, struct strv id, struct strv by,
+	       bool pause, char **why) SBX_MUST_CHECK;
 /* *labels is moved from, in any case. E_NOTFOUND, E_FULL, E_SYS. */
 int jobs_set_labels(struct jobs *js, struct strv ns, struct strv id,
 		    struct job_pairs *labels) SBX_MUST_CHECK;

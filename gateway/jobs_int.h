@@ -50,6 +50,9 @@ void jobs_live_free(struct live *l);
 void jobs_run_start(struct live *l, const struct gw_flavor *flavor,
 		    uint64_t timeout_ms);
 void jobs_run_stop(struct live *l, struct strv by, uint64_t grace_ms);
+/* E_BUSY with *why (malloc'ed): it cannot be. l may be NULL. */
+int jobs_run_pause(struct live *l, struct strv by, bool pause,
+		   char **why) SBX_MUST_CHECK;
 
 /* jobs_tell.c */
 void jobs_tell_init(struct jobs *js);

@@ -87,12 +87,25 @@ add_note(struct live *l, const char *text)
 }
 
 /* --- what the launcher tells ------------------------------------------- */
+/* What was frozen, or let go, and not stored before a sudden end. */
+static void
+look_paused(struct live *l)
+{
+	bool paused = launch_paused(l->launch);
+
+	if (paused && l->job.state == JOB_RUNNING)
+		(void)jobs_step(l, JOB_EV_PAUSE, job_now_ms(), NULL, NULL);
+	else if (!paused && l->job.state == JOB_PAUSED)
+		(void)jobs_step(l, JOB_EV_RESUME, job_now_ms(), NULL, NULL);
+}
+
 static void
 started_cb(struct launch *launch, const char *message, void *arg)
 {
 	struct live *l = arg;
 
 	(void)launch;
+	look_paused(l);
 	add_note(l, message);
 	if (!l->job.spec.sandbox)
 		(void)jobs_step(l, JOB_EV_READY, job_now_ms(), NULL, l->note);
@@ -363,6 +376,26 @@ jobs_run_stop(struct live *l, struct strv by, uint64_t grace_ms)
 	/* Again with less grace is fine, and does no harm after the end. */
 	if (l->launch != NULL)
 		launch_stop(l->launch, grace_ms);
+}
+
+int
+jobs_run_pause(struct live *l, struct strv by, bool pause, char **why)
+{
+	const char *text = "it does not run";
+	char *message;
+
+	if (l == NULL || l->launch == NULL ||
+	    launch_pause(l->launch, pause, &text) != 0) {
+		*why = xasprintf("the job cannot be %s: %s",
+				 pause ? "paused" : "resumed", text);
+		return E_BUSY;
+	}
+	message =
+	    xasprintf("%s by %.*s", pause ? "paused" : "resumed", STRV_ARG(by));
+	(void)jobs_step(l, pause ? JOB_EV_PAUSE : JOB_EV_RESUME, job_now_ms(),
+			NULL, message);
+	free(message);
+	return 0;
 }
 
 /* --- after a restart --------------------------------------------------- */

@@ -75,6 +75,21 @@ launch_stop(struct launch *j, uint64_t grace_ms)
 	j->launcher->ops->stop(j, grace_ms);
 }
 
+int
+launch_pause(struct launch *j, bool pause, const char **why)
+{
+	if (j->launcher->ops->pause != NULL)
+		return j->launcher->ops->pause(j, pause, why);
+	*why = "this launcher cannot pause a job";
+	return E_UNSUPPORTED;
+}
+
+bool
+launch_paused(struct launch *j)
+{
+	return j->launcher->ops->paused != NULL && j->launcher->ops->paused(j);
+}
+
 void
 launch_drop(struct launch *j)
 {

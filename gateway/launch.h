@@ -99,9 +99,9 @@ struct launch_spec {
 	const char *const *prepare;
 	size_t nprepare;
 	uint64_t timeout_ms; /* from now; 0: none */
-	uint64_t grace_ms;   /* from TERM to KILL after that; 0: 5 s */
-	uint64_t memory;     /* bytes; 0: no bound, as with the following */
-	uint64_t cpu_milli;  /* thousandths of a core */
+	uint64_t grace_ms; /* from TERM to KILL after that; 0: the launcher's */
+	uint64_t memory;   /* bytes; 0: no bound, as with the following */
+	uint64_t cpu_milli; /* thousandths of a core */
 	uint64_t pids;
 	uint64_t log_max; /* bytes on disk; 0: 16 MiB */
 };
@@ -179,6 +179,12 @@ void launch_sweep(struct launcher *l, launch_known_cb known, void *arg);
  * first. A start that is under way is cancelled for good. After the end nothing
  * happens. */
 void launch_stop(struct launch *j, uint64_t grace_ms);
+/* Freezes all processes of a job, or lets them go on; a stop does that too.
+ * Whoever connects to its agent waits. E_UNSUPPORTED: it has no control group,
+ * *why (static) says so. E_NOTFOUND: it does not run. */
+int launch_pause(struct launch *j, bool pause, const char **why) SBX_MUST_CHECK;
+/* As the kernel has it, also after a restart. */
+bool launch_paused(struct launch *j);
 /* Forgets a job: no more callbacks, *j is gone. A job that still runs goes on
  * (and can be adopted). NULL is fine. */
 void launch_drop(struct launch *j);
@@ -239,6 +245,9 @@ struct launcher_ops {
 	void (*adopt)(struct launcher *l, const char *id, struct launch **out);
 	void (*sweep)(struct launcher *l, launch_known_cb known, void *arg);
 	void (*stop)(struct launch *j, uint64_t grace_ms);
+	/* NULL: E_UNSUPPORTED, both */
+	int (*pause)(struct launch *j, bool pause, const char **why);
+	bool (*paused)(struct launch *j);
 	void (*drop)(struct launch *j);
 	void (*remove)(struct launcher *l, const char *id);
 	/* NULL: E_UNSUPPORTED, all three. */

@@ -41,7 +41,6 @@
 #define POLL_MIN_MS  200
 #define FAILURES_MAX 10     /* of status, in a row: the job is lost */
 #define STOP_MAX_MS  120000 /* beyond the grace, for a job to be gone */
-#define DIAL_WAIT_MS 600000 /* for an agent at a known address */
 #define LOG_MAX      (16U << 20)
 
 const struct gw_launcher *
@@ -85,6 +84,15 @@ job_new(struct cmd_launcher *l, const char *id)
 		j->next->prevp = &j->next;
 	l->jobs = j;
 	return j;
+}
+
+struct cmd_job *
+launch_command_find(struct cmd_launcher *l, const char *id)
+{
+	for (struct cmd_job *j = l->jobs; j != NULL; j = j->next)
+		if (strcmp(j->base.id, id) == 0)
+			return j;
+	return NULL;
 }
 
 static void
@@ -178,23 +186,13 @@ run_line(struct cmd_job *j, const char *line, command_done_cb done)
 
 /* --- status ------------------------------------------------------------ */
 
-static void
-say_started(struct cmd_job *j)
+void
+launch_command_started(struct cmd_job *j)
 {
 	if (j->said_started)
 		return;
 	j->said_started = true;
 	j->base.cbs->started(&j->base, "", j->base.arg);
-}
-
-static void
-say_ready(struct cmd_job *j, const char *address)
-{
-	if (j->said_ready || j->state == OVER)
-		return;
-	say_started(j);
-	j->said_ready = true;
-	j->base.cbs->ready(&j->base, address, NULL, j->base.arg);
 }
 
 static void
@@ -230,7 +228,7 @@ status_cb(int status, const char *out, const char *err, void *arg)
 		ended(j);
 		return;
 	case CMD_RUNNING:
-		say_started(j);
+		launch_command_started(j);
 		break;
 	case CMD_PENDING:
 		break;
@@ -252,6 +250,7 @@ stopped_cb(int status, const char *out, const char *err, void *arg)
 
 	(void)out;
 	j->cmd = NULL;
+	j->stop_failed = status != 0;
 	if (status != 0)
 		log_warn("launch.stop", "job=%s error=%s", j->base.id,
 			 log_esc(strv_of(err)));
@@ -262,6 +261,11 @@ stopped_cb(int status, const char *out, const char *err, void *arg)
 static void
 begin_end(struct cmd_job *j, enum launch_reason why, uint64_t grace_ms)
 {
+	uint64_t gone = j->stopped_ms != 0 ? now_ms() - j->stopped_ms : 0;
+
+	/* Again only with a grace that is over earlier. */
+	if (j->ending && !j->stop_failed && grace_ms + gone >= j->grace_ms)
+		return;
 	if (!j->ending)
 		j->why = why;
 	j->ending = j->stop_due = true;
@@ -314,133 +318,13 @@ timer_cb(void *arg)
 		next_step(j);
 }
 
-/* --- where its agent is ------------------------------------------------ */
-
-/* A socket in the job's directory becomes the workers', who connect to it. */
-static void
-give_socket(struct cmd_job *j, const struct addr *a)
-{
-	struct cmd_launcher *l = CMD(j->base.launcher);
-	size_t len = strlen(j->dir);
-
-	if (geteuid() == 0 && l->worker_uid != (uid_t)-1 && addr_is_unix(a) &&
-	    strncmp(a->u.un.sun_path, j->dir, len) == 0 &&
-	    a->u.un.sun_path[len] == '/' &&
-	    lchown(a->u.un.sun_path, l->worker_uid, (gid_t)-1) != 0)
-		log_warn("launch.agent", "job=%s error=\"%s\"", j->base.id,
-			 strerror(errno));
-}
-
-static void
-dialed_cb(int err, int fd, const struct addr *used, void *arg)
-{
-	struct cmd_job *j = arg;
-	char text[ADDR_TEXT_MAX], *address;
-
-	j->dial = NULL;
-	if (err != 0)
-		return; /* the status says what is wrong */
-	fd_close(&fd);
-	(void)addr_text(used, text);
-	give_socket(j, used);
-	address =
-	    addr_is_unix(used) ? xstrdup(text) : xasprintf("tcp:%s", text);
-	say_ready(j, address);
-	free(address);
-}
-
-static int
-dial(struct cmd_job *j, const char *address)
-{
-	struct dial_options o = {
-	    .naddrs = 1, .wait_ms = DIAL_WAIT_MS, .done = dialed_cb, .arg = j};
-	int r;
-
-	if ((r = addr_parse(strv_of(address), &o.addrs[0])) != 0)
-		return r;
-	if (j->dial != NULL)
-		dial_cancel(j->dial);
-	j->dial = dial_start(CMD(j->base.launcher)->loop, &o);
-	return 0;
-}
-
-/* The configured address, or the one that was registered. */
-static void
-find_agent(struct cmd_job *j)
-{
-	const struct gw_launcher *s = launch_command_settings(j);
-	char *address = launch_command_get(j->dir, "address"), **argv = NULL,
-	     *why = NULL;
-
-	if (address == NULL && s != NULL && s->agent != NULL &&
-	    (argv = launch_command_expand(j, NULL, s->agent, &why)) != NULL)
-		address = xstrdup(argv[0]);
-	if (address != NULL && dial(j, address) != 0)
-		log_error("launch.agent", "job=%s address=%s error=\"%s\"",
-			  j->base.id, log_esc(strv_of(address)),
-			  "not an address");
-	template_free(argv);
-	free(address);
-	free(why);
-}
-
-static bool
-address_allowed(const struct gw_launcher *s, struct strv address)
-{
-	struct addr a;
-
-	if (!strv_starts(address, STRV("tcp:")) ||
-	    addr_parse(address, &a) != 0 || addr_is_unix(&a))
-		return false;
-	for (size_t i = 0; s != NULL && i < s->naddresses; i++)
-		if (addr_net_has(&s->addresses[i], &a))
-			return true;
-	return false;
-}
-
-static struct cmd_job *
-find_job(struct cmd_launcher *l, const char *id)
-{
-	for (struct cmd_job *j = l->jobs; j != NULL; j = j->next)
-		if (strcmp(j->base.id, id) == 0)
-			return j;
-	return NULL;
-}
-
-static int
-cmd_register(struct launcher *base, const char *id, struct strv token,
-	     struct strv address, char **why)
-{
-	struct cmd_job *j = find_job(CMD(base), id);
-	char *want = j != NULL ? launch_command_get(j->dir, "token") : NULL,
-	     *text;
-	bool good = want != NULL && token_equal(strv_of(want), token);
-
-	mem_free_secret(want);
-	if (!good || j->state == OVER) {
-		*why = xstrdup("token: not of a job that may still register");
-		return E_DENIED;
-	}
-	if (!address_allowed(launch_command_settings(j), address)) {
-		*why = xstrdup("address: not a tcp:IP:PORT within [launcher] "
-			       "addresses");
-		return E_INVALID;
-	}
-	text = xstrndup(address.p, address.len);
-	launch_command_unlink(j->dir, "token"); /* once */
-	(void)!launch_command_put(j->dir, "address", text);
-	free(text);
-	find_agent(j);
-	return 0;
-}
-
 /* --- start ------------------------------------------------------------- */
 
 static void
 watch(struct cmd_job *j)
 {
 	j->state = WATCHED;
-	find_agent(j);
+	launch_command_agent(j);
 	next_step(j);
 }
 
@@ -576,76 +460,6 @@ cmd_drop(struct launch *base)
 	job_free(JOB(base));
 }
 
-/* --- directories ------------------------------------------------------- */
-
-static void
-cmd_remove(struct launcher *base, const char *id)
-{
-	static const char *const names[] = {
-	    "log",    "log.1", "exit.json", "begun",      "env",
-	    "env.sh", "token", "address",   "agent.sock", "control.sock"};
-	char *dir = launch_dir(base, id);
-
-	if (dir == NULL)
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		launch_command_unlink(dir, names[i]);
-	if (rmdir(dir) != 0 && errno != ENOENT)
-		log_warn("launch.remove", "dir=%s error=\"%s\"",
-			 log_esc(strv_of(dir)), strerror(errno));
-	free(dir);
-}
-
-static void
-swept_ended(struct launch *j, const struct launch_end *end, void *arg)
-{
-	struct launcher *l = j->launcher;
-	char id[LAUNCH_ID_LEN + 1];
-
-	(void)end;
-	(void)arg;
-	(void)snprintf(id, sizeof(id), "%s", j->id);
-	launch_drop(j);
-	launch_remove(l, id);
-}
-
-static void
-swept_started(struct launch *j, const char *message, void *arg)
-{
-	(void)j;
-	(void)message;
-	(void)arg;
-}
-
-static void
-swept_ready(struct launch *j, const char *http, const char *control, void *arg)
-{
-	(void)control;
-	swept_started(j, http, arg);
-}
-
-/* A job that nobody knows is adopted, by nobody, to be stopped. */
-static void
-cmd_sweep(struct launcher *base, launch_known_cb known, void *arg)
-{
-	static const struct launch_cbs cbs = {swept_started, swept_ready,
-					      swept_ended};
-	DIR *d = opendir(base->jobs_dir);
-	struct dirent *de;
-	struct launch *j;
-
-	while (d != NULL && (de = readdir(d)) != NULL) {
-		if (!launch_id_valid(strv_of(de->d_name)) ||
-		    find_job(CMD(base), de->d_name) != NULL ||
-		    known(de->d_name, arg))
-			continue;
-		launch_adopt(base, de->d_name, &cbs, NULL, &j);
-		launch_stop(j, 0);
-	}
-	if (d != NULL)
-		(void)closedir(d);
-}
-
 /* --- the launcher ------------------------------------------------------ */
 
 static void
@@ -671,11 +485,11 @@ static const struct launcher_ops ops = {
     .set_conf = cmd_set_conf,
     .start = cmd_start,
     .adopt = cmd_adopt,
-    .sweep = cmd_sweep,
+    .sweep = launch_command_sweep,
     .stop = cmd_stop,
     .drop = cmd_drop,
-    .remove = cmd_remove,
-    .reg = cmd_register,
+    .remove = launch_command_remove,
+    .reg = launch_command_register,
 };
 
 int

@@ -25,6 +25,7 @@ struct cmd_job {
 	bool said_started, said_ready;
 	bool ending; /* stop is to be run, or was */
 	bool stop_due;
+	bool stop_failed;       /* the last one: it may be asked for again */
 	enum launch_reason why; /* when ending */
 	uint64_t grace_ms, deadline_ms, stopped_ms;
 	uint64_t poll_ms;
@@ -53,6 +54,20 @@ struct cmd_launcher {
 
 /* [launcher NAME]; NULL: it is gone since the last reload. */
 const struct gw_launcher *launch_command_settings(const struct cmd_job *j);
+
+struct cmd_job *launch_command_find(struct cmd_launcher *l, const char *id);
+void launch_command_started(struct cmd_job *j); /* told once */
+
+/* launch_command_agent.c: connects to it, again and again. */
+void launch_command_agent(struct cmd_job *j);
+int launch_command_register(struct launcher *base, const char *id,
+			    struct strv token, struct strv address,
+			    char **why) SBX_MUST_CHECK;
+
+/* launch_command_dir.c */
+void launch_command_remove(struct launcher *base, const char *id);
+void launch_command_sweep(struct launcher *base, launch_known_cb known,
+			  void *arg);
 
 /* launch_command_files.c: a job's small files. Texts are malloc'ed, without
  * their end of line; NULL: there is none. */

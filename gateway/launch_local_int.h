@@ -71,6 +71,11 @@ void launch_local_remove(struct launcher *base, const char *id);
 void launch_local_sweep(struct launcher *base, launch_known_cb known,
 			void *arg);
 
+/* launch_local_pause.c: the freezer of a job's control group. */
+int launch_local_pause(struct launch *base, bool pause,
+		       const char **why) SBX_MUST_CHECK;
+bool launch_local_paused(struct launch *base);
+
 /* launch_local_keep.c: file systems that outlive their jobs. */
 int launch_local_tree(struct launcher *base, const char *id,
 		      struct launch_tree *out) SBX_MUST_CHECK;

@@ -139,6 +139,8 @@ libgateway_a_SOURCES = \
 	gateway/launch.h \
 	gateway/launch_command.c \
 	gateway/launch_command.h \
+	gateway/launch_command_agent.c \
+	gateway/launch_command_dir.c \
 	gateway/launch_command_files.c \
 	gateway/launch_command_int.h \
 	gateway/launch_command_line.c \
@@ -147,6 +149,7 @@ libgateway_a_SOURCES = \
 	gateway/launch_local_dir.c \
 	gateway/launch_local_int.h \
 	gateway/launch_local_keep.c \
+	gateway/launch_local_pause.c \
 	gateway/launchapi.c \
 	gateway/launchapi.h \
 	gateway/launchconf.c \

@@ -104,3 +104,21 @@ def free_port():
             s.bind(("127.0.0.1", 0))
             return s.getsockname()[1]
     return pick
+
+
+@pytest.fixture
+def cgroups():
+    """A directory of a version 2 hierarchy, wherever one is mounted."""
+    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        if kind == "cgroup2" and os.access(where, os.W_OK):
+            d = pathlib.Path(where) / f"sbx-test-{os.getpid()}"
+            try:
+                d.mkdir()
+            except OSError:
+                continue
+            yield d
+            assert [p for p in d.iterdir() if p.is_dir()] == []
+            d.rmdir()
+            return
+    pytest.skip("no cgroup v2 hierarchy that can be written to")

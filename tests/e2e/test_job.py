@@ -567,24 +567,6 @@ def test_outbound_without_root(tmp):
         assert "only a gateway that runs as root connects it" in said
 
 
-@pytest.fixture
-def cgroups():
-    """A directory of a version 2 hierarchy, wherever one is mounted."""
-    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
-        _, where, kind, *_ = line.split()
-        if kind == "cgroup2" and os.access(where, os.W_OK):
-            d = pathlib.Path(where) / f"sbx-test-{os.getpid()}"
-            try:
-                d.mkdir()
-            except OSError:
-                continue
-            yield d
-            assert [p for p in d.iterdir() if p.is_dir()] == []
-            d.rmdir()
-            return
-    pytest.skip("no cgroup v2 hierarchy that can be written to")
-
-
 @needs_root
 def test_control_group(tmp, cgroups):
     with Job(tmp, argv=sh(DAEMONS), cgroup=str(cgroups), memory=1 << 30,

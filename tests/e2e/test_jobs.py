@@ -2,6 +2,7 @@
 """The Jobs API over the wire: jobs from their making to their end, and what is
 left of them; users who do not touch each other; the gateway's sudden death."""
 
+import concurrent.futures
 import hashlib
 import json
 import re
@@ -456,6 +457,101 @@ def test_idle_exit(ann):
     assert done["message"] == "ended after its idle time"
 
 
+# --- stops -----------------------------------------------------------------
+def test_fifty_stops_at_once(ann):
+    """One of them has a short grace, and that counts; TERM comes once."""
+    job = ann.create(["/bin/sh", "-c", "trap 'echo term' TERM; echo up; "
+                      "while :; do sleep 0.01; done"], sandbox=True)
+    ann.wait(job["id"], "running")
+    until(lambda: "up" in ann.lines(job["id"], "?follow=0"), "the trap")
+    with concurrent.futures.ThreadPoolExecutor(50) as pool:
+        got = list(pool.map(
+            lambda n: ann.cancel(job["id"], "?grace=200ms" if n == 25
+                                 else "?grace=1h")["status"], range(50)))
+    assert {s["stage"] for s in got} == {"CANCELED"}
+    done = ann.wait(job["id"])["status"]
+    assert (done["state"], done["exitCode"]) == ("TERMINATED", 137)
+    assert ann.lines(job["id"]).count("term") == 1
+    assert ann.cancel(job["id"])["status"] == done  # again, after its end
+    steps = ann.json("GET", ann.path(job["id"], "history"))
+    assert [s["state"] for s in steps[2:]] == ["RUNNING", "TERMINATING",
+                                               "TERMINATED"]
+
+
+def test_stop_while_it_starts(ann):
+    """At once after it was made; it never comes back."""
+    jobs = [ann.create(["/bin/sh", "-c", "echo runs; sleep 1000"],
+                       sandbox=True) for _ in range(8)]
+    for n, job in enumerate(jobs):
+        ann.cancel(job["id"], "?grace=0s" if n % 2 else "?grace=1h")
+    for job in jobs:
+        assert ann.wait(job["id"])["status"]["state"] == "TERMINATED"
+        states = [s["state"] for s in
+                  ann.json("GET", ann.path(job["id"], "history"))]
+        assert states[-1] == "TERMINATED"
+        assert "RUNNING" not in states[states.index("TERMINATING"):]
+
+
+# --- the freezer -----------------------------------------------------------
+COUNTS = ["/bin/sh", "-c", "trap 'exit 5' TERM; i=0; echo up; "
+          "while :; do i=$((i+1)); echo $i > /tmp/n; sleep 0.01; done"]
+
+
+def test_no_pause_without_a_group(ann):
+    job = ann.create(COUNTS, sandbox=True)
+    ann.wait(job["id"], "running")
+    r = ann.json("POST", ann.path(job["id"], "pause"), status=409)
+    assert "no control group" in r["error"] and r["code"] == "conflict"
+    assert ann.get(job["id"])["status"]["state"] == "RUNNING"
+    # It runs already.
+    ann.json("POST", ann.path(job["id"], "resume"))
+    ann.cancel(job["id"])
+    ann.wait(job["id"])
+    r = ann.json("POST", ann.path(job["id"], "resume"), status=409)
+    assert r["error"] == "the job is TERMINATED"
+    ann.json("POST", ann.path("0" * 24, "pause"), status=404)
+
+
+def test_pause(tmp, cgroups):
+    """Frozen, over a restart as well; who asks its agent waits; a stop lets it
+    go on to its end."""
+    gw = Control(tmp, local=f"cgroup = {cgroups}")
+    ann = gw.user("ann")
+    with gw:
+        job = ann.create(COUNTS, sandbox=True,
+                         secrets={"SBX_TOKEN": "inner-token"})
+        ann.wait(job["id"], "running")
+        group = cgroups / f"sbx-{job['id']}"
+
+        def is_frozen():
+            return "frozen 1" in (group / "cgroup.events").read_text()
+
+        for _ in range(2):  # as often as one likes
+            got = ann.json("POST", ann.path(job["id"], "pause"))["status"]
+            assert (got["state"], got["stage"]) == ("PAUSED", "RUNNING")
+        until(is_frozen, "the freezer")
+        gw.die()
+        gw.start()
+        assert ann.get(job["id"])["status"]["state"] == "PAUSED"
+        assert is_frozen()
+        c = Client(gw.http)
+        c.request("GET", ann.url(job) + "/health", headers=ann.headers)
+        got = ann.json("POST", ann.path(job["id"], "resume"))["status"]
+        assert (got["state"], got["message"]) == ("RUNNING", "resumed by ann")
+        assert c.response("GET").status == 200
+        c.close()
+        ann.json("POST", ann.path(job["id"], "pause"))
+        until(is_frozen, "the freezer")
+        ann.cancel(job["id"], "?grace=1h")
+        done = ann.wait(job["id"])["status"]
+        assert (done["state"], done["exitCode"]) == ("TERMINATED", 5)
+        job = ann.create(COUNTS, sandbox=True, timeoutSeconds=1)
+        ann.wait(job["id"], "running")
+        ann.json("POST", ann.path(job["id"], "pause"))
+        done = ann.wait(job["id"])["status"]
+        assert (done["reason"], done["exitCode"]) == ("timeout", 5)
+
+
 # --- waiting and events ----------------------------------------------------
 def test_wait(ann):
     job = ann.create(["/bin/sleep", "60"])["id"]
@@ -548,6 +644,45 @@ def test_sudden_death(tmp):
         r = get(gw.http, ann.url(box) + "/health", headers=ann.headers)
         assert r.status == 410
         assert ann.get(long["id"])["status"]["exitCode"] == 5
+
+
+def test_sudden_death_in_each_phase(tmp):
+    """Jobs that wait for their turn, that start, that run, that end: a command
+    with its agent comes through all of it, once."""
+    gw = Control(tmp, local="parallel = 1")
+    ann = gw.user("ann")
+    script = "echo up; trap '' TERM; while :; do sleep 0.01; done"
+    with gw:
+        jobs = [ann.create(["/bin/sh", "-c", script], sandbox=True,
+                           secrets={"SBX_TOKEN": "inner-token"})
+                for _ in range(6)]
+        ann.cancel(jobs[4]["id"], "?grace=0s")
+        gw.die()
+        gw.start()
+        states = {j["id"]: j["status"]["state"] for j in ann.list()}
+        assert set(states) == {j["id"] for j in jobs}
+        for job in jobs[:4] + jobs[5:]:
+            now = ann.wait(job["id"], "running")
+            assert now["status"]["state"] == "RUNNING", now
+            r = get(gw.http, ann.url(job) + "/health", headers=ann.headers)
+            assert r.status == 200
+            assert ann.lines(job["id"], "?follow=0").count("up") <= 1
+        assert ann.wait(jobs[4]["id"])["status"]["state"] == "TERMINATED"
+        for job in jobs[:3]:
+            ann.cancel(job["id"], "?grace=1h")
+        gw.die()
+        gw.start()
+        for job in jobs[:3]:
+            state = ann.get(job["id"])["status"]["state"]
+            assert state == "TERMINATING"
+        for job in jobs:
+            ann.cancel(job["id"], "?grace=0s")
+        gw.die()
+        gw.start()
+        for job in jobs:
+            assert ann.wait(job["id"])["status"]["state"] == "TERMINATED"
+            until(lambda d=gw.state_dir / "jobs" / job["id"] / "fs":
+                  not d.exists(), "its files to be gone")
 
 
 def test_end_with_open_streams(tmp):

@@ -88,10 +88,10 @@ put(int dir, const char *name, const char *text)
 
 /* A directory that looks like a control group. */
 static void
-starved(void **state)
+group(void **state)
 {
-	char path[] = "/tmp/sbx-jobend.XXXXXX";
-	int dir;
+	char path[] = "/tmp/sbx-jobend.XXXXXX", c;
+	int dir, fd;
 
 	(void)state;
 	assert_non_null(mkdtemp(path));
@@ -104,6 +104,14 @@ starved(void **state)
 	    "low 0\nhigh 0\nmax 12\noom 3\noom_kill 10\noom_group_kill 0\n");
 	assert_true(jobgroup_starved(dir));
 	(void)unlinkat(dir, "memory.events", 0);
+	jobgroup_thaw(dir); /* no such file: nothing happens */
+	put(dir, "cgroup.freeze", "1");
+	jobgroup_thaw(dir);
+	fd = openat(dir, "cgroup.freeze", O_RDONLY);
+	assert_int_equal(read(fd, &c, 1), 1);
+	assert_int_equal(c, '0');
+	(void)close(fd);
+	(void)unlinkat(dir, "cgroup.freeze", 0);
 	(void)close(dir);
 	assert_int_equal(rmdir(path), 0);
 }
@@ -113,7 +121,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(conclude),
-	    cmocka_unit_test(starved),
+	    cmocka_unit_test(group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

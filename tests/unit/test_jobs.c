@@ -32,6 +32,7 @@ struct fake_job {
 	bool used, dropped;
 	uint64_t grace;
 	unsigned stops;
+	bool cannot_pause, paused;
 };
 
 struct fake {
@@ -141,9 +142,35 @@ fake_remove(struct launcher *l, const char *id)
 	((struct fake *)l)->removed++;
 }
 
-static const struct launcher_ops fake_ops = {
-    fake_free, fake_conf, fake_start,  fake_adopt, fake_sweep,
-    fake_stop, fake_drop, fake_remove, .reg = NULL};
+static int
+fake_pause(struct launch *j, bool pause, const char **why)
+{
+	struct fake_job *fj = (struct fake_job *)j;
+
+	if (fj->cannot_pause) {
+		*why = "not this one";
+		return E_UNSUPPORTED;
+	}
+	fj->paused = pause;
+	return 0;
+}
+
+static bool
+fake_paused(struct launch *j)
+{
+	return ((struct fake_job *)j)->paused;
+}
+
+static const struct launcher_ops fake_ops = {.free = fake_free,
+					     .set_conf = fake_conf,
+					     .start = fake_start,
+					     .adopt = fake_adopt,
+					     .sweep = fake_sweep,
+					     .stop = fake_stop,
+					     .pause = fake_pause,
+					     .paused = fake_paused,
+					     .drop = fake_drop,
+					     .remove = fake_remove};
 
 /* --- the fixture ------------------------------------------------------- */
 static struct {
@@ -541,6 +568,61 @@ stopping(void **state)
 	job_clear(&j);
 }
 
+static int
+pause_job(const struct job *j, bool on, const char *want)
+{
+	char *why = NULL;
+	int r = jobs_pause(fx.js, STRV("ann"), strv_of(j->id), STRV("eve"), on,
+			   &why);
+
+	if (want != NULL)
+		assert_string_equal(why, want);
+	else
+		assert_null(why);
+	free(why);
+	return r;
+}
+
+static void
+pausing(void **state)
+{
+	struct fake_job *fj;
+	struct job j = make(false, &fj);
+	char *why = NULL;
+
+	(void)state;
+	assert_int_equal(pause_job(&j, true, "the job is CREATING"), E_BUSY);
+	started(fj, "");
+	assert_int_equal(jobs_pause(fx.js, STRV("bob"), strv_of(j.id),
+				    STRV("bob"), true, &why),
+			 E_NOTFOUND);
+	assert_int_equal(pause_job(&j, false, NULL), 0);
+	assert_int_equal(pause_job(&j, true, NULL), 0);
+	assert_int_equal(pause_job(&j, true, NULL), 0);
+	assert_true(fj->paused);
+	expect_state(&j, JOB_PAUSED, "paused by eve");
+	batch();
+	assert_int_equal(pause_job(&j, false, NULL), 0);
+	assert_false(fj->paused);
+	expect_state(&j, JOB_RUNNING, "resumed by eve");
+	fj->cannot_pause = true;
+	assert_int_equal(
+	    pause_job(&j, true, "the job cannot be paused: not this one"),
+	    E_BUSY);
+	expect_state(&j, JOB_RUNNING, "resumed by eve");
+	fj->cannot_pause = false;
+	assert_int_equal(pause_job(&j, true, NULL), 0);
+	assert_int_equal(stop(&j, "ann", 5), 0);
+	expect_state(&j, JOB_TERMINATING, "canceled by ann");
+	assert_int_equal(pause_job(&j, false, "the job is TERMINATING"),
+			 E_BUSY);
+	ended(fj, LAUNCH_STOPPED, 0, 0, "");
+	expect_state(&j, JOB_TERMINATED, "canceled");
+	batch();
+	assert_int_equal(pause_job(&j, true, "the job is TERMINATED"), E_BUSY);
+	job_clear(&j);
+}
+
 static void
 refusals(void **state)
 {
@@ -678,6 +760,30 @@ adoption(void **state)
 }
 
 /* Labels may change; what a job is does not follow them. */
+/* How it is frozen is the kernel's word, not that of the database. */
+static void
+paused_before(void **state)
+{
+	struct fake_job *fj;
+	struct job a = make(false, &fj), b;
+
+	(void)state;
+	started(fj, "");
+	b = make(false, &fj);
+	started(fj, "");
+	assert_int_equal(pause_job(&b, true, NULL), 0);
+	batch();
+	reopen();
+	jobs_adopt(fx.js);
+	fx.fake.jobs[fx.fake.n - 2].paused = true;
+	started(&fx.fake.jobs[fx.fake.n - 2], "");
+	started(&fx.fake.jobs[fx.fake.n - 1], "");
+	expect_state(&a, JOB_PAUSED, NULL);
+	expect_state(&b, JOB_RUNNING, NULL);
+	job_clear(&a);
+	job_clear(&b);
+}
+
 static void
 relabel(void **state)
 {
@@ -798,13 +904,14 @@ main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    T(ordinary),   T(sandbox),
-	    T(ends),       T(stopping),
-	    T(refusals),   T(timeouts),
-	    T(request_id), T(adoption),
-	    T(relabel),    T(watching),
-	    T(retention),  T(full_disk),
-	    T(beside),     T(ends_before_its_agent),
+	    T(ordinary),      T(sandbox),
+	    T(ends),          T(stopping),
+	    T(refusals),      T(timeouts),
+	    T(request_id),    T(adoption),
+	    T(relabel),       T(watching),
+	    T(retention),     T(full_disk),
+	    T(beside),        T(pausing),
+	    T(paused_before), T(ends_before_its_agent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -528,6 +528,57 @@ more_than_may_start_at_once(void **state)
 	}
 }
 
+/* --- the freezer -------------------------------------------------------- */
+
+static void
+put(struct fixture *f, const char *dir, const char *name, const char *text)
+{
+	char *path = xasprintf("%s/%s/%s", f->dir, dir, name);
+
+	assert_int_equal(file_write_atomic(path, text, strlen(text), 0600), 0);
+	free(path);
+}
+
+static void
+pauses(void **state)
+{
+	struct fixture *f = *state;
+	char *dir = xasprintf("%s/group", f->dir),
+	     *file = xasprintf("%s/cgroup.freeze", dir);
+	const char *why = NULL;
+
+	start(f, ID, "echo up; sleep 1000", &plain);
+	assert_int_equal(launch_pause(f->j, true, &why), E_NOTFOUND);
+	until_up_and_told(f);
+	assert_int_equal(launch_pause(f->j, true, &why), E_UNSUPPORTED);
+	assert_non_null(strstr(why, "no control group"));
+	assert_false(launch_paused(f->j));
+	/* A directory that looks like one. */
+	assert_int_equal(mkdir(dir, 0700), 0);
+	put(f, "jobs/" ID, "cgroup", dir);
+	put(f, "group", "cgroup.freeze", "0\n");
+	put(f, "group", "cgroup.events", "populated 0\nfrozen 0\n");
+	assert_int_equal(launch_pause(f->j, true, &why), E_UNSUPPORTED);
+	put(f, "group", "cgroup.events", "populated 1\nfrozen 0\n");
+	assert_int_equal(launch_pause(f->j, true, &why), 0);
+	assert_true(launch_paused(f->j));
+	assert_int_equal(launch_pause(f->j, false, &why), 0);
+	assert_false(launch_paused(f->j));
+	launch_stop(f->j, 0);
+	until(f, &f->ended);
+	until_gone(f, ID, "fs");
+	(void)unlink(file);
+	put(f, "group", "cgroup.events", "");
+	free(file);
+	file = xasprintf("%s/cgroup.events", dir);
+	(void)unlink(file);
+	(void)rmdir(dir);
+	launch_remove(f->l, ID);
+	until_gone(f, ID, ".");
+	free(file);
+	free(dir);
+}
+
 /* --- file systems ------------------------------------------------------ */
 
 static const char writes[] = "echo x > $HOME/f; echo up; sleep 1000";
@@ -846,6 +897,7 @@ main(void)
 	    T(never_was),
 	    T(sweep_ends_strangers),
 	    T(more_than_may_start_at_once),
+	    T(pauses),
 	    T(keeps_a_file_system),
 	    T(keeps_for_a_while),
 	    T(keeps_for_nobody),

@@ -35,6 +35,7 @@ listen = {admin}
 [local]
 isolation = best-effort
 outbound = none
+{local}
 
 [jobs]
 launcher = local
@@ -136,11 +137,12 @@ class User:
 class Control(Gateway):
     """A gateway with a control plane; ends its jobs with itself."""
 
-    def __init__(self, tmp, jobs="", workers=2, admin="off", **kw):
+    def __init__(self, tmp, jobs="", workers=2, admin="off", local="", **kw):
         (tmp / "operator").write_text(OPERATOR + "\n")
         (tmp / "operator").chmod(0o600)
         super().__init__(tmp, config=CONFIG.format(tmp=tmp, workers=workers,
-                                                   jobs=jobs, admin=admin),
+                                                   jobs=jobs, admin=admin,
+                                                   local=local),
                          token=None, **kw)
         self.root = User(self, OPERATOR, "root")
         self.users = {"root": self.root}
