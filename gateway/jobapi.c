@@ -15,6 +15,7 @@
 #include "gateway/jobapi_int.h"
 #include "gateway/jobjson.h"
 #include "gateway/names.h"
+#include "gateway/snapapi.h"
 #include "net/http1.h"
 
 #define PAGE_DEFAULT 100
@@ -29,6 +30,14 @@ service(const struct api_req *r)
 	const struct jobapi *ja = r->arg;
 
 	return ja->js;
+}
+
+static struct snapshots *
+snapshots_of(const struct api_req *r)
+{
+	const struct jobapi *ja = r->arg;
+
+	return ja->snapshots;
 }
 
 static void
@@ -178,6 +187,12 @@ create_failed(struct api_req *r, int err, const char *why)
 		break;
 	case E_LIMIT:
 		api_error(r, 429, "too_many_jobs", "%s", why);
+		break;
+	case E_NOTFOUND:
+		api_error(r, 404, "snapshot_not_found", "%s", why);
+		break;
+	case E_BUSY:
+		api_error(r, 409, "not_ready", "%s", why);
 		break;
 	default:
 		api_error(r, err == E_FULL ? 507 : 503, "store", "%s", why);
@@ -434,6 +449,10 @@ cancel_cb(struct api_req *r)
 	if (jobapi_find(r, true, &j) != 0)
 		return;
 	job_clear(&j);
+	if (jobapi_flag(r, "snapshot", false)) {
+		snapapi_cancel(r, snapshots_of(r), ms);
+		return;
+	}
 	if (jobs_stop(service(r), r->param[0], r->param[1], r->who.name, ms) !=
 	    0) {
 		api_error(r, 503, "store", "the job cannot be canceled now");
@@ -564,7 +583,7 @@ hardware_cb(struct api_req *r)
 
 /* --- routes ------------------------------------------------------------ */
 struct jobapi *
-jobapi_new(struct api *a, struct jobs *js)
+jobapi_new(struct api *a, struct jobs *js, struct snapshots *snapshots)
 {
 	static const struct {
 		const char *method, *pattern;
@@ -583,6 +602,7 @@ jobapi_new(struct api *a, struct jobs *js)
 	struct jobapi *ja = xcalloc(1, sizeof(*ja));
 
 	ja->js = js;
+	ja->snapshots = snapshots;
 	for (size_t i = 0; i < ARRAY_LEN(routes); i++)
 		if (api_route(a, routes[i].method, routes[i].pattern,
 			      routes[i].fn, ja) != 0)

@@ -10,9 +10,11 @@
 struct api;
 struct jobapi;
 struct jobs;
+struct snapshots;
 
-/* Adds the routes. Free it before js, after api. */
-struct jobapi *jobapi_new(struct api *a, struct jobs *js);
+/* Adds the routes. Free it before js and snapshots, after api. */
+struct jobapi *jobapi_new(struct api *a, struct jobs *js,
+			  struct snapshots *snapshots);
 /* The gateway is to end: open streams are ended in order, waits are answered,
  * no new ones begun. */
 void jobapi_drain(struct jobapi *ja);

@@ -17,6 +17,7 @@ struct jobapi_stream {
 
 struct jobapi {
 	struct jobs *js;
+	struct snapshots *snapshots;
 	struct jobapi_stream *streams;
 	size_t nstreams;
 	bool draining;

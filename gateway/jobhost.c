@@ -131,7 +131,7 @@ jobhost_start(const struct jobhost_options *o, struct jobhost **out, char **msg)
 	if ((r = start_launcher(h, msg)) == 0 &&
 	    (r = start_jobs(h, msg)) == 0 &&
 	    (r = start_snapshots(h, msg)) == 0) {
-		h->face = jobapi_new(o->api, h->jobs);
+		h->face = jobapi_new(o->api, h->jobs, h->snapshots);
 		h->snap_face = snapapi_new(o->api, h->jobs, h->snapshots);
 		launchapi_add(o->api, h->launcher);
 		start_coreweave(h);

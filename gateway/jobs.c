@@ -142,6 +142,13 @@ jobs_commit(struct jobs *js)
 	return jobs_flush(js);
 }
 
+void
+jobs_set_restore(struct jobs *js, jobs_restore_cb fn, void *arg)
+{
+	js->restore = fn;
+	js->restore_arg = arg;
+}
+
 int
 jobs_tree(struct jobs *js, const char *id, struct launch_tree *out)
 {
@@ -338,17 +345,30 @@ check_spec(struct job_spec *s, char **why)
 	return r;
 }
 
+static int
+restore(struct jobs *js, const char *ns, struct job_spec *s, char **why)
+{
+	if (s->restore == NULL)
+		return 0;
+	if (js->restore != NULL)
+		return js->restore(ns, s, why, js->restore_arg);
+	*why = xstrdup("restoreSnapshot: there are no snapshots");
+	return E_INVALID;
+}
+
 /* Puts the defaults in. */
 static int
-resolve(struct jobs *js, struct job_spec *s, const struct gw_flavor **flavor,
-	uint64_t *timeout_ms, char **note, char **why)
+resolve(struct jobs *js, const char *ns, struct job_spec *s,
+	const struct gw_flavor **flavor, uint64_t *timeout_ms, char **note,
+	char **why)
 {
 	const struct gw_jobs *conf = &js->o.conf->jobs;
 	struct strbuf b = {0};
 	bool cut;
 	int r;
 
-	if ((r = check_spec(s, why)) != 0 ||
+	if ((r = restore(js, ns, s, why)) != 0 ||
+	    (r = check_spec(s, why)) != 0 ||
 	    (r = check_resources(conf, s, why)) != 0)
 		return r;
 	if (s->flavor == NULL)
@@ -422,7 +442,8 @@ jobs_create(struct jobs *js, const char *ns, const char *user,
 		goto out;
 	*existed = false;
 	if ((r = check_room(js, ns, why)) != 0 ||
-	    (r = resolve(js, &j.spec, &flavor, &timeout_ms, &note, why)) != 0 ||
+	    (r = resolve(js, ns, &j.spec, &flavor, &timeout_ms, &note, why)) !=
+		0 ||
 	    (r = insert(js, &j, why)) != 0)
 		goto out;
 	log_info("job.create", "job=%s namespace=%s user=%s flavor=%s", j.id,

@@ -64,6 +64,11 @@ struct jobstore *jobs_store(struct jobs *js);
 /* What was changed there lasts from now on; else none of it happened. E_FULL,
  * E_SYS. */
 int jobs_commit(struct jobs *js) SBX_MUST_CHECK;
+/* Who knows what spec->restore names (which is set): fills spec->prepare, and
+ * may set its image. Not 0: the job is not made; *why, malloc'ed. */
+typedef int (*jobs_restore_cb)(const char *ns, struct job_spec *spec,
+			       char **why, void *arg);
+void jobs_set_restore(struct jobs *js, jobs_restore_cb fn, void *arg);
 /* See launch_tree(), launch_keep(), launch_unkeep(). */
 int jobs_tree(struct jobs *js, const char *id,
 	      struct launch_tree *out) SBX_MUST_CHECK;
@@ -81,7 +86,8 @@ const char *jobs_agent(const struct jobs *js, struct strv id,
  * Makes a job and starts it. *spec is moved from, in any case. 0: *out is
  * job_clear()'s; it may have failed already. With a request id that was used
  * before in this namespace, the job of then comes back and *existed is set.
- * E_INVALID, E_LIMIT (too many), E_FULL, E_SYS: *why, malloc'ed.
+ * E_INVALID, E_LIMIT (too many), E_NOTFOUND and E_BUSY (what is to be restored
+ * is not there (yet)), E_FULL, E_SYS: *why, malloc'ed.
  */
 int jobs_create(struct jobs *js, const char *ns, const char *user,
 		struct job_spec *spec, struct job *out, bool *existed,

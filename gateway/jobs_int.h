@@ -36,6 +36,8 @@ struct jobs {
 	struct jobs_note *notes;
 	size_t nnotes, nstored; /* the first nstored are on disk */
 	struct jobs_totals totals;
+	jobs_restore_cb restore; /* NULL: nobody can */
+	void *restore_arg;
 	struct task batch;
 	struct timer retry, prune;
 };

@@ -115,6 +115,7 @@ jobspec_clear(struct job_spec *s)
 	}
 	free(s->volumes);
 	free(s->request_id);
+	free(s->restore);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -248,5 +249,9 @@ jobspec_add_json(const struct job_spec *s, struct strbuf *b)
 	if (s->request_id != NULL) {
 		strbuf_adds(b, ",\"requestId\":");
 		add_text(b, s->request_id);
+	}
+	if (s->restore != NULL) {
+		strbuf_adds(b, ",\"restoreSnapshot\":");
+		add_text(b, s->restore);
 	}
 }

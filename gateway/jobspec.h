@@ -81,6 +81,7 @@ struct job_spec {
 	struct job_volume *volumes;
 	size_t nvolumes;
 	char *request_id; /* NULL: none */
+	char *restore;    /* id of a snapshot that it begins with; NULL: none */
 	/* As launch_spec.prepare, set by who makes the job on this side; not
 	 * stored, not read. */
 	struct job_words prepare;

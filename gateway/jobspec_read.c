@@ -223,6 +223,12 @@ field_request_id(const struct field *f, const struct json *v)
 }
 
 static int
+field_restore(const struct field *f, const struct json *v)
+{
+	return read_text(f, v, JOBSPEC_TEXT_BYTES, &f->spec->restore);
+}
+
+static int
 field_sandbox(const struct field *f, const struct json *v)
 {
 	if (json_bool(v, &f->spec->sandbox) != 0)
@@ -444,6 +450,7 @@ static const struct {
 	      {"expose", field_expose},
 	      {"volumes", field_volumes},
 	      {"requestId", field_request_id},
+	      {"restoreSnapshot", field_restore},
 	      {"sandbox", field_sandbox},
 	      {"hub", field_hub},
 	      {"workingDir", field_working_dir},

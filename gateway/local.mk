@@ -222,6 +222,7 @@ libgateway_a_SOURCES = \
 	gateway/snapshots.c \
 	gateway/snapshots.h \
 	gateway/snapshots_int.h \
+	gateway/snapshots_load.c \
 	gateway/snapshots_work.c \
 	gateway/snapstore.c \
 	gateway/snapstore.h \

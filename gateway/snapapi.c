@@ -301,6 +301,28 @@ create_body(struct api_req *r, const struct json *root)
 	free(why);
 }
 
+void
+snapapi_cancel(struct api_req *r, struct snapshots *s, uint64_t grace_ms)
+{
+	const struct snapshot_ask ask = {.ns = r->param[0],
+					 .user = r->who.name,
+					 .job = r->param[1],
+					 .request_id =
+					     api_query(r, "requestId")};
+	struct snapshot sn;
+	char *why = NULL;
+	bool existed;
+	int res = snapshots_stop(s, &ask, grace_ms, &sn, &existed, &why);
+
+	if (res == 0) {
+		reply(r, 200, &sn);
+		snapshot_clear(&sn);
+	} else {
+		failed(r, res, why);
+	}
+	free(why);
+}
+
 static void
 create_cb(struct api_req *r)
 {

@@ -3,7 +3,10 @@
 #ifndef SBX_GATEWAY_SNAPAPI_H
 #define SBX_GATEWAY_SNAPAPI_H
 
+#include <stdint.h>
+
 struct api;
+struct api_req;
 struct jobs;
 struct snapapi;
 struct snapshots;
@@ -14,5 +17,9 @@ struct snapapi *snapapi_new(struct api *a, struct jobs *js,
 /* The gateway is to end: waits are answered, no new ones begun. */
 void snapapi_drain(struct snapapi *sa);
 void snapapi_free(struct snapapi *sa); /* NULL is fine */
+
+/* POST …/cancel?snapshot=1 of the job that r names, which who asks may change:
+ * ends it, and answers the snapshot of what it leaves. */
+void snapapi_cancel(struct api_req *r, struct snapshots *s, uint64_t grace_ms);
 
 #endif

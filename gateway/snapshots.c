@@ -4,7 +4,6 @@
 
 #include "gateway/snapshots.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,9 +16,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/token.h"
+#include "gateway/child.h"
 #include "gateway/gwconf.h"
 #include "gateway/jobs.h"
 #include "gateway/launch.h"
+#include "gateway/snapcmd.h"
 #include "gateway/snaprun.h"
 #include "gateway/snapshots_int.h"
 #include "gateway/snaptar.h"
@@ -29,116 +30,6 @@
 #define COUNTED                                                                \
 	(1U << SNAPSHOT_CREATING | 1U << SNAPSHOT_READY |                      \
 	 1U << SNAPSHOT_DELETING)
-
-/* --- after a restart --------------------------------------------------- */
-struct found {
-	struct snapshots *s;
-	struct snapshot *v;
-	size_t n;
-};
-
-static bool
-found_cb(const struct snapshot *sn, void *arg)
-{
-	struct found *f = arg;
-
-	f->v = xreallocarray(f->v, f->n + 1, sizeof(*f->v));
-	snapshot_copy(&f->v[f->n++], sn);
-	return true;
-}
-
-/* What it is from now on; reason NULL: as it was. */
-static const char *
-judge(struct snapshots *s, struct snapshot *sn)
-{
-	struct stat st;
-
-	if (sn->state == SNAPSHOT_CREATING)
-		return "interrupted: the gateway ended";
-	if (sn->state != SNAPSHOT_READY)
-		return NULL;
-	if (fstatat(s->dir_fd, sn->file, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return "its file is gone";
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sn->size)
-		return "its file has another size";
-	return NULL;
-}
-
-static int
-take_up(struct snapshots *s, struct snapshot *sn)
-{
-	struct jobstore *db = jobs_store(s->jobs);
-	const char *reason = judge(s, sn);
-
-	if (sn->state == SNAPSHOT_DELETING)
-		return snapstore_delete(db, sn->id); /* and the file, below */
-	if (reason == NULL)
-		return 0;
-	log_warn("snapshot.failed", "snapshot=%s reason=%s", sn->id,
-		 log_esc(strv_of(reason)));
-	sn->state = SNAPSHOT_FAILED;
-	free(sn->reason);
-	sn->reason = xstrdup(reason);
-	sn->size = 0;
-	sn->completed_ms = sn->updated_ms = job_now_ms();
-	return snapstore_update(db, sn);
-}
-
-/* Whether a file of the directory belongs to one that is READY. */
-static bool
-is_wanted(const struct found *f, const char *name)
-{
-	for (size_t i = 0; i < f->n; i++)
-		if (f->v[i].state == SNAPSHOT_READY &&
-		    strcmp(f->v[i].file, name) == 0)
-			return true;
-	return false;
-}
-
-static bool
-is_ours(const char *name)
-{
-	return strlen(name) > SNAPSHOT_ID_LEN + 4 &&
-	       job_id_ok((struct strv){name, SNAPSHOT_ID_LEN}) &&
-	       strncmp(name + SNAPSHOT_ID_LEN, ".tar", 4) == 0;
-}
-
-static void
-sweep(struct snapshots *s, const struct found *f)
-{
-	DIR *d = opendir(s->dir);
-	struct dirent *de;
-
-	while (d != NULL && (de = readdir(d)) != NULL) {
-		if (!is_ours(de->d_name) || is_wanted(f, de->d_name))
-			continue;
-		log_info("snapshot.sweep", "file=%s", de->d_name);
-		if (unlinkat(s->dir_fd, de->d_name, 0) != 0)
-			log_error("snapshot.sweep", "file=%s error=\"%s\"",
-				  de->d_name, strerror(errno));
-	}
-	if (d != NULL)
-		(void)closedir(d);
-}
-
-static int
-take_up_all(struct snapshots *s)
-{
-	const struct snapshot_query all = {.before = 0};
-	struct found f = {.s = s};
-	int r = snapstore_list(jobs_store(s->jobs), &all, found_cb, &f);
-
-	for (size_t i = 0; r == 0 && i < f.n; i++)
-		r = take_up(s, &f.v[i]);
-	if (r == 0)
-		r = jobs_commit(s->jobs);
-	if (r == 0)
-		sweep(s, &f);
-	for (size_t i = 0; i < f.n; i++)
-		snapshot_clear(&f.v[i]);
-	free(f.v);
-	return r;
-}
 
 /* --- life -------------------------------------------------------------- */
 static int
@@ -157,6 +48,12 @@ open_dir(struct snapshots *s, char **msg)
 	return r;
 }
 
+static int
+restore_cb(const char *ns, struct job_spec *js, char **why, void *arg)
+{
+	return snapshots_restore(arg, ns, js, why);
+}
+
 int
 snapshots_new(const struct snapshots_options *o, struct snapshots **out,
 	      char **msg)
@@ -169,12 +66,13 @@ snapshots_new(const struct snapshots_options *o, struct snapshots **out,
 	s->program = o->program != NULL ? xstrdup(o->program) : NULL;
 	s->dir_fd = -1;
 	snapwork_init(s);
-	if ((r = open_dir(s, msg)) == 0 && (r = take_up_all(s)) != 0)
+	if ((r = open_dir(s, msg)) == 0 && (r = snapshots_take_up(s)) != 0)
 		*msg = xasprintf("snapshots: %s", err_text(r));
 	if (r != 0) {
 		snapshots_free(s);
 		return r;
 	}
+	jobs_set_restore(s->jobs, restore_cb, s);
 	*out = s;
 	return 0;
 }
@@ -333,9 +231,10 @@ request_id_ok(struct strv id)
 	return id.len > 0 && id.len <= REQUEST_ID_MAX;
 }
 
+/* ending: one that is being ended is fine, too. */
 static int
-check_job(struct snapshots *s, const struct snapshot_ask *ask, struct job *j,
-	  char **why)
+check_job(struct snapshots *s, const struct snapshot_ask *ask, bool ending,
+	  struct job *j, char **why)
 {
 	struct launch_tree t;
 	int r;
@@ -348,7 +247,8 @@ check_job(struct snapshots *s, const struct snapshot_ask *ask, struct job *j,
 	if (j->state == JOB_PENDING || j->state == JOB_CREATING) {
 		*why = xstrdup("the job has not started yet");
 		r = E_BUSY;
-	} else if (j->state != JOB_RUNNING && j->state != JOB_PAUSED) {
+	} else if (j->state != JOB_RUNNING && j->state != JOB_PAUSED &&
+		   !(ending && j->state == JOB_TERMINATING)) {
 		*why = xstrdup("the job has ended, and its files are gone; a "
 			       "snapshot is made of a job that runs");
 		r = E_CANCELLED;
@@ -432,11 +332,38 @@ find_request(struct snapshots *s, const struct snapshot_ask *ask,
 	return r;
 }
 
+/* The record is made, and the job's files are ours to read. */
+static int
+make(struct snapshots *s, const struct snapshot_ask *ask, const struct job *j,
+     enum snapwork_phase phase, struct snapwork **out, char **why)
+{
+	struct snapshot sn;
+	struct snapwork *w;
+	int r;
+
+	if ((r = check_room(s, ask->ns, why)) != 0)
+		return r;
+	if (jobs_keep(s->jobs, j->id) != 0) {
+		*why = xstrdup("the job has ended");
+		return E_CANCELLED;
+	}
+	if ((r = insert(s, ask, j, &sn, why)) != 0) {
+		jobs_unkeep(s->jobs, j->id);
+		return r;
+	}
+	log_info("snapshot.create", "snapshot=%s job=%s namespace=%s user=%s",
+		 sn.id, sn.job, log_esc(ask->ns), log_esc(ask->user));
+	w = snapwork_new(s, &sn, phase);
+	w->kept = true;
+	*out = w;
+	return 0;
+}
+
 int
 snapshots_create(struct snapshots *s, const struct snapshot_ask *ask,
 		 struct snapshot *out, bool *existed, char **why)
 {
-	struct snapshot sn;
+	struct snapwork *w;
 	struct job j;
 	int r;
 
@@ -444,18 +371,152 @@ snapshots_create(struct snapshots *s, const struct snapshot_ask *ask,
 	if ((r = find_request(s, ask, out, why)) != E_NOTFOUND)
 		return r;
 	*existed = false;
-	if ((r = check_job(s, ask, &j, why)) != 0)
+	if ((r = check_job(s, ask, false, &j, why)) != 0)
 		return r;
-	if ((r = check_room(s, ask->ns, why)) == 0)
-		r = insert(s, ask, &j, &sn, why);
+	if ((r = make(s, ask, &j, SNAPWORK_QUEUED, &w, why)) == 0)
+		snapshot_copy(out, &w->sn);
 	job_clear(&j);
-	if (r != 0)
+	return r;
+}
+
+/* --- at the end of a job ----------------------------------------------- */
+static bool
+last_cb(const struct snapshot *sn, void *arg)
+{
+	struct snapshot *out = arg;
+
+	if (sn->trigger != SNAPSHOT_ON_DELETE || sn->state == SNAPSHOT_FAILED ||
+	    sn->state == SNAPSHOT_DELETING)
+		return true;
+	snapshot_copy(out, sn);
+	return false;
+}
+
+static int
+find_last(struct snapshots *s, const struct snapshot_ask *ask,
+	  struct snapshot *out)
+{
+	const struct snapshot_query q = {.ns = ask->ns, .job = ask->job};
+	struct snapshot sn = {.seq = 0};
+	int r = snapshots_list(s, &q, last_cb, &sn);
+
+	if (r == 0 && sn.seq == 0)
+		return E_NOTFOUND;
+	if (r == 0)
+		*out = sn;
+	return r;
+}
+
+static int
+stop_job(struct snapshots *s, const struct snapshot_ask *ask, uint64_t grace_ms,
+	 struct snapshot *out, char **why)
+{
+	int r = jobs_stop(s->jobs, ask->ns, ask->job, ask->user, grace_ms);
+
+	if (r != 0) {
+		snapshot_clear(out);
+		*why = xstrdup("the job cannot be stopped now");
+	}
+	return r;
+}
+
+int
+snapshots_stop(struct snapshots *s, const struct snapshot_ask *given,
+	       uint64_t grace_ms, struct snapshot *out, bool *existed,
+	       char **why)
+{
+	struct snapshot_ask ask = *given;
+	struct snapwork *w;
+	struct job j;
+	int r;
+
+	ask.trigger = SNAPSHOT_ON_DELETE;
+	*existed = true;
+	if ((r = find_request(s, &ask, out, why)) == E_NOTFOUND)
+		r = find_last(s, &ask, out);
+	if (r == 0) /* again, and perhaps sooner */
+		return stop_job(s, &ask, grace_ms, out, why);
+	*existed = false;
+	if (r != E_NOTFOUND || (r = check_job(s, &ask, true, &j, why)) != 0)
 		return r;
-	log_info("snapshot.create", "snapshot=%s job=%s namespace=%s user=%s",
-		 sn.id, sn.job, log_esc(ask->ns), log_esc(ask->user));
-	snapshot_copy(out, &sn);
-	(void)snapwork_new(s, &sn, SNAPWORK_QUEUED);
-	return 0;
+	if ((r = make(s, &ask, &j, SNAPWORK_STOPPING, &w, why)) == 0) {
+		snapwork_await(w);
+		snapshot_copy(out, &w->sn);
+		r = stop_job(s, &ask, grace_ms, out, why);
+	}
+	job_clear(&j);
+	return r;
+}
+
+/* --- into a job -------------------------------------------------------- */
+static int
+check_image(const struct snapshot *sn, struct job_spec *js, char **why)
+{
+	if (js->image == NULL && js->space == NULL && sn->image != NULL)
+		js->image = xstrdup(sn->image);
+	if ((js->image == NULL) == (sn->image == NULL) &&
+	    (js->image == NULL || strcmp(js->image, sn->image) == 0))
+		return 0;
+	*why = xasprintf("dockerImage: the snapshot is of a job with %s%s",
+			 sn->image != NULL ? "the image " : "none",
+			 sn->image != NULL ? sn->image : "");
+	return E_INVALID;
+}
+
+static void
+push_number(struct job_words *w, uint64_t n)
+{
+	char text[STR_U64_MAX];
+
+	jobspec_push_word(w, (struct strv){text, str_put_u64(text, n)});
+}
+
+/* What the job's supervisor is to run. What one may hold now may be less than
+ * it was then. */
+static void
+set_prepare(struct snapshots *s, const struct snapshot *sn,
+	    struct job_words *words)
+{
+	const struct gw_snapshots *conf = &jobs_conf(s->jobs)->snapshots;
+	char *program = s->program != NULL ? xstrdup(s->program)
+					   : child_find("sbx-gateway");
+	char *file = xasprintf("%s/%s", s->dir, sn->file);
+
+	jobspec_clear_words(words);
+	jobspec_push_word(words, strv_of(program));
+	jobspec_push_word(words, STRV(SNAPCMD_RESTORE));
+	jobspec_push_word(words, strv_of(file));
+	push_number(words,
+		    sn->bytes > conf->max_bytes ? sn->bytes : conf->max_bytes);
+	push_number(words, sn->entries > conf->max_files ? sn->entries
+							 : conf->max_files);
+	free(program);
+	free(file);
+}
+
+int
+snapshots_restore(struct snapshots *s, const char *ns, struct job_spec *js,
+		  char **why)
+{
+	struct snapshot sn;
+	int r = snapshots_get(s, strv_of(ns), strv_of(js->restore), &sn);
+
+	if (r != 0) {
+		*why = xstrdup(r == E_NOTFOUND
+				   ? "restoreSnapshot: there is no such "
+				     "snapshot"
+				   : "snapshots cannot be read now");
+		return r;
+	}
+	if (sn.state != SNAPSHOT_READY) {
+		*why = xasprintf("restoreSnapshot: the snapshot is %s",
+				 snapshot_state_name(sn.state));
+		r = E_BUSY;
+	} else if ((r = check_image(&sn, js, why)) == 0) {
+		set_prepare(s, &sn, &js->prepare);
+	}
+	snapshot_clear(&sn);
+	return r;
 }
 
 /* --- deleting ---------------------------------------------------------- */

@@ -46,17 +46,26 @@ struct snapshot_ask {
 };
 
 /*
- * Begins a snapshot of a job that runs. 0: *out is snapshot_clear()'s, in state
- * CREATING (or what it has become: with a request id that was used before in
- * that namespace, the snapshot of then comes back and *existed is set).
- * E_NOTFOUND: no such job; E_BUSY: it has not started yet; E_CANCELLED: it has
- * ended, and its files are gone; E_UNSUPPORTED: its files are not on this
- * machine; E_INVALID: the request id; E_LIMIT: too many; E_FULL, E_SYS: the
- * database. *why, malloc'ed, says it for people.
+ * Begins a snapshot of a job that runs (it may end meanwhile). 0: *out is
+ * snapshot_clear()'s, in state CREATING (or what it has become: with a request
+ * id that was used before in that namespace, the snapshot of then comes back
+ * and *existed is set). E_NOTFOUND: no such job; E_BUSY: it has not started
+ * yet; E_CANCELLED: it has ended, and its files are gone; E_UNSUPPORTED: its
+ * files are not on this machine; E_INVALID: the request id; E_LIMIT: too many;
+ * E_FULL, E_SYS: the database. *why, malloc'ed, says it for people.
  */
 int snapshots_create(struct snapshots *s, const struct snapshot_ask *ask,
 		     struct snapshot *out, bool *existed,
 		     char **why) SBX_MUST_CHECK;
+/*
+ * Ends a job, and makes a snapshot of what it leaves, ON_DELETE whatever ask
+ * says. 0 as above; *existed also when the job is being ended, or was, with a
+ * snapshot already. When it fails nobody has stopped anything: E_BUSY,
+ * E_CANCELLED, E_UNSUPPORTED and so on, as above.
+ */
+int snapshots_stop(struct snapshots *s, const struct snapshot_ask *ask,
+		   uint64_t grace_ms, struct snapshot *out, bool *existed,
+		   char **why) SBX_MUST_CHECK;
 /* *out is snapshot_clear()'s; one that is being written says how far it is in
  * bytes and entries. E_NOTFOUND, E_SYS. */
 int snapshots_get(struct snapshots *s, struct strv ns, struct strv id,
@@ -73,6 +82,14 @@ int snapshots_delete(struct snapshots *s, struct strv ns, struct strv id,
  * E_BUSY (not READY; *out is filled then, too), E_SYS. */
 int snapshots_open(struct snapshots *s, struct strv ns, struct strv id,
 		   struct snapshot *out, int *fd) SBX_MUST_CHECK;
+
+/*
+ * A job gets what the snapshot holds that its spec names: jobs_create() does
+ * that by itself. image: of the job, NULL: none, gets the snapshot's then.
+ * E_NOTFOUND, E_BUSY, E_INVALID (another image), E_SYS: *why.
+ */
+int snapshots_restore(struct snapshots *s, const char *ns, struct job_spec *js,
+		      char **why) SBX_MUST_CHECK;
 
 /* Being told when a snapshot's state changes, and when it is gone. Embedded in
  * who listens; it may be removed inside any call of fn. */

@@ -4,6 +4,7 @@
 #ifndef SBX_GATEWAY_SNAPSHOTS_INT_H
 #define SBX_GATEWAY_SNAPSHOTS_INT_H
 
+#include "gateway/jobs.h"
 #include "gateway/snapshots.h"
 #include "net/loop.h"
 
@@ -11,6 +12,7 @@ struct command;
 struct snaprun;
 
 enum snapwork_phase {
+	SNAPWORK_STOPPING, /* the job ends first */
 	SNAPWORK_QUEUED,   /* its turn will come */
 	SNAPWORK_COPYING,  /* run is there */
 	SNAPWORK_OVER,     /* READY or FAILED, and not stored yet */
@@ -25,6 +27,8 @@ struct snapwork {
 	struct snapwork *next, **prevp;
 	struct snapshot sn;
 	enum snapwork_phase phase;
+	struct jobs_watch watch; /* while STOPPING */
+	bool kept;               /* its files, for us: jobs_unkeep() is due */
 	struct snaprun *run;
 	struct command *rm;
 	bool dirty; /* the database does not have it so */
@@ -41,10 +45,14 @@ struct snapshots {
 	struct timer retry;
 };
 
+/* snapshots_load.c: once, at the start. */
+int snapshots_take_up(struct snapshots *s) SBX_MUST_CHECK;
 /* *sn is moved from. */
 struct snapwork *snapwork_new(struct snapshots *s, struct snapshot *sn,
 			      enum snapwork_phase phase);
 struct snapwork *snapwork_find(const struct snapshots *s, struct strv id);
+/* Its turn comes when the job has ended. */
+void snapwork_await(struct snapwork *w);
 /* Ends what is done with it and begins removing its file. */
 void snapwork_remove(struct snapwork *w);
 void snapwork_init(struct snapshots *s);

@@ -94,6 +94,16 @@ snapwork_new(struct snapshots *s, struct snapshot *sn,
 	return w;
 }
 
+/* Of the job's files, and of its end. */
+static void
+let_go(struct snapwork *w)
+{
+	jobs_watch_del(&w->watch);
+	if (w->kept)
+		jobs_unkeep(w->s->jobs, w->sn.job);
+	w->kept = false;
+}
+
 static void
 work_free(struct snapwork *w)
 {
@@ -101,6 +111,7 @@ work_free(struct snapwork *w)
 	if (w->next != NULL)
 		w->next->prevp = w->prevp;
 	w->s->nwork--;
+	let_go(w);
 	if (w->run != NULL)
 		snaprun_cancel(w->run);
 	if (w->rm != NULL)
@@ -189,6 +200,7 @@ fail(struct snapwork *w, const char *why)
 
 	(void)unlinkat(w->s->dir_fd, part, 0);
 	free(part);
+	let_go(w);
 	w->phase = SNAPWORK_OVER;
 	set_state(w, SNAPSHOT_FAILED, why);
 	store(w);
@@ -243,6 +255,7 @@ copied_cb(int err, const struct snaptar_counts *n, const char *why, void *arg)
 	} else if (publish(w) != 0) {
 		fail(w, strerror(errno));
 	} else {
+		let_go(w);
 		w->phase = SNAPWORK_OVER;
 		set_state(w, SNAPSHOT_READY, NULL);
 		store(w);
@@ -318,6 +331,28 @@ pump_cb(void *arg)
 		begin(w);
 }
 
+static void
+job_step_cb(const char *id, const struct job_step *st, void *arg)
+{
+	struct snapwork *w = arg;
+
+	(void)id;
+	if (!job_final(st->state))
+		return;
+	jobs_watch_del(&w->watch);
+	w->phase = SNAPWORK_QUEUED;
+	task_post(jobs_loop(w->s->jobs), &w->s->pump);
+}
+
+void
+snapwork_await(struct snapwork *w)
+{
+	w->watch.fn = job_step_cb;
+	w->watch.arg = w;
+	jobs_watch_add(w->s->jobs, &w->watch, strv_of(w->sn.ns),
+		       strv_of(w->sn.job));
+}
+
 /* --- removing ---------------------------------------------------------- */
 static void
 removed_cb(int status, const char *out, const char *err, void *arg)
@@ -361,6 +396,7 @@ snapwork_remove(struct snapwork *w)
 		s->ncopying--;
 		task_post(jobs_loop(s->jobs), &s->pump);
 	}
+	let_go(w);
 	w->phase = SNAPWORK_REMOVING;
 	set_state(w, SNAPSHOT_DELETING, NULL);
 	start_removing(w);

@@ -4,15 +4,16 @@ them, and what is left when something dies half-way."""
 
 import concurrent.futures
 import io
-import json
 import os
+import shutil
 import subprocess
 import tarfile
 import uuid
 
 import pytest
 
-from support.jobs import Control
+from support.jobs import Control, processes
+from support.tree import describe, differences
 from support.wait import until
 
 pytestmark = pytest.mark.root
@@ -190,3 +191,274 @@ def test_fifty_at_once(gw, ann, job):
     again = ann.json("POST", ann.path(job, "snapshots"), same)
     assert again["id"] not in ids
     ann.json("DELETE", f"/api/snapshots/{again['id']}")
+
+
+# --- at the end of a job, and into another one -----------------------------
+FILL = """set -e
+cd /root; mkdir -p a/b; echo one >a/f; chmod 4750 a/f; ln a/f a/b/g
+ln -s ../../etc/passwd a/link; mkfifo a/fifo
+truncate -s 30M a/holes; printf end | dd of=a/holes bs=1 seek=9000000 \
+    conv=notrunc status=none
+mkdir -m 1777 a/sticky; mkdir -m 0 a/closed; echo x >/tmp/t; echo y >/var/tmp/v
+mkdir -p /home/u; chown 1000:100 /home/u; touch -d @1234567890 a/b
+"""
+MORE = """python3 -c 'import os
+os.setxattr("/root/a/f", "user.note", bytes(range(256)))'
+"""
+
+
+def fs_of(gw, job):
+    """(its fs/, the first of its ids)"""
+    fs = gw.state_dir / "jobs" / job / "fs"
+    return fs, int((fs.parent / "layout").read_text().split()[0])
+
+
+def trees(gw, job, parts=("data/root", "data/home", "data/tmp",
+                          "data/vartmp")):
+    fs, base = fs_of(gw, job)
+    return {p: describe(fs / p, base) for p in parts}
+
+
+def assert_same(a, b):
+    assert a.keys() == b.keys()
+    for part in a:
+        assert differences(a[part], b[part]) == [], part
+
+
+def ended(user, job):
+    return user.wait(job)["status"]
+
+
+def end_with(user, job, query="", status=200):
+    return user.json("POST", user.path(job, "cancel")
+                     + "?snapshot=1&grace=200ms" + query, status=status)
+
+
+def ready(user, sid):
+    sn = user.json("GET", f"/api/snapshots/{sid}?wait=ready&timeout=60s",
+                   timeout=70)
+    assert sn["state"] == "READY", sn
+    return sn
+
+
+def test_at_the_end_and_into_another(gw, ann):
+    job = running(ann, FILL + MORE)
+    was = trees(gw, job)
+    assert was["data/root"][b"a/holes"]["sparse"]
+    assert was["data/home"][b"u"]["ids"] == (1000, 100)
+    sn = end_with(ann, job)
+    assert sn["trigger"] == "ON_DELETE" and sn["state"] == "CREATING"
+    assert end_with(ann, job)["id"] == sn["id"]
+    assert ended(ann, job)["state"] == "TERMINATED"
+    ready(ann, sn["id"])
+    fs, _ = fs_of(gw, job)
+    until(lambda: not fs.exists(), "what was kept to be removed")
+    assert end_with(ann, job)["id"] == sn["id"]
+    new = running(ann, "echo begins", restoreSnapshot=sn["id"])
+    now = trees(gw, new)
+    assert_same(was, now)
+    assert fs_of(gw, new)[1] != fs_of_base(gw, job)
+    assert ann.get(new)["restoreSnapshot"] == sn["id"]
+    # It is the job's, not only there: read from inside, written to.
+    third = ann.create(["/bin/sh", "-c", "cat /root/a/b/g; echo more >>"
+                        "/root/a/f; cat /root/a/f; stat -c '%u %a' /home/u;"
+                        "rm -r /root/a && echo gone"],
+                       restoreSnapshot=sn["id"])["id"]
+    assert ended(ann, third)["exitCode"] == 0
+    assert ann.lines(third) == ["one", "one", "more", "1000 755", "gone"]
+    ann.cancel(new)
+    ann.json("DELETE", f"/api/snapshots/{sn['id']}")
+
+
+def fs_of_base(gw, job):
+    text = gw.state_dir / "jobs" / job / "layout"
+    return int(text.read_text().split()[0]) if text.exists() else None
+
+
+def test_an_ended_job_has_nothing(ann):
+    job = running(ann, "true")
+    ann.cancel(job)
+    ended(ann, job)
+    r = ann.ask("POST", ann.path(job, "cancel") + "?snapshot=1")
+    assert r.status == 409 and b"not_running" in r.body
+
+
+def test_ends_while_it_is_read(gw, ann):
+    """The files stay until they were read."""
+    job = running(ann, "head -c 30000000 /dev/urandom >/root/big")
+    made = make(ann, job, query="")
+    ann.cancel(job, "?grace=0s")
+    sn = ready(ann, made["id"])
+    assert sn["bytes"] == 30000000 and sn["changed"] == 0
+    ended(ann, job)
+    until(lambda: not has_fs(gw, job))
+    ann.json("DELETE", f"/api/snapshots/{sn['id']}")
+
+
+def has_fs(gw, job):
+    return (gw.state_dir / "jobs" / job / "fs").exists()
+
+
+def test_what_cannot_be_restored(gw, ann, job):
+    bob = gw.users["bob"]
+    sn = make(ann, job)
+    for user, sid in ((ann, "0" * 24), (bob, sn["id"]), (ann, "../x")):
+        r = user.ask("POST", user.path(), {"command": ["/bin/true"],
+                                           "restoreSnapshot": sid})
+        assert r.status == 404 and b"restoreSnapshot" in r.body
+    r = ann.ask("POST", ann.path(), {"command": ["/bin/true"],
+                                     "dockerImage": "other",
+                                     "restoreSnapshot": sn["id"]})
+    assert r.status == 400 and b"dockerImage" in r.body
+    # What is broken says so in the job, and is not half there.
+    file = next((gw.state_dir / "snapshots").glob(f"{sn['id']}*"))
+    file.write_bytes(file.read_bytes()[:sn["size"] // 2])
+    bad = ann.create(["/bin/echo", "ran"], restoreSnapshot=sn["id"])["id"]
+    status = ended(ann, bad)
+    assert status["state"] == "FAILED" and "snapshot" in status["message"]
+    assert ann.lines(bad) == []
+    until(lambda: not has_fs(gw, bad))
+    ann.json("DELETE", f"/api/snapshots/{sn['id']}")
+
+
+# --- with an image ---------------------------------------------------------
+def make_image(image):
+    for d in ("bin", "etc", "proc", "dev", "sys", "tmp", "root", "lib",
+              "opt/keep", "opt/gone/deep", "opt/hidden"):
+        (image / d).mkdir(parents=True)
+    shutil.copy2("/bin/busybox", image / "bin" / "busybox")
+    for name in ("sh", "cat", "ls", "rm", "mkdir", "sleep", "echo", "find",
+                 "mv", "chmod"):
+        os.symlink("busybox", image / "bin" / name)
+    for name in ("opt/keep/f", "opt/gone/f", "opt/gone/deep/f",
+                 "opt/hidden/old", "etc/mine"):
+        (image / name).write_text(f"image's {name}\n")
+
+
+def test_with_an_image(tmp):
+    make_image(tmp / "image")
+    gw = Control(tmp, jobs=f"[image box]\nrootfs = {tmp}/image\n")
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "rm -r /opt/gone; rm -r /opt/hidden;"
+                      "mkdir /opt/hidden; echo new >/opt/hidden/new;"
+                      "echo changed >/etc/mine; rm /opt/keep/f;"
+                      "echo h >/root/home; echo t >/tmp/t",
+                      dockerImage="box")
+        sn = end_with(ann, job)
+        ready(ann, sn["id"])
+        # The image comes with it.
+        new = ann.create(
+            ["/bin/sh", "-c", "find /opt | /bin/busybox sort; cat /etc/mine"
+             " /opt/hidden/new /root/home /tmp/t; ls -A /opt/keep"],
+            restoreSnapshot=sn["id"])
+        assert new["dockerImage"] == "box"
+        status = ended(ann, new["id"])
+        assert status["exitCode"] == 0, (status, ann.lines(new["id"]))
+        assert ann.lines(new["id"]) == [
+            "/opt", "/opt/hidden", "/opt/hidden/new", "/opt/keep",
+            "changed", "new", "h", "t"]
+    assert (tmp / "image" / "opt" / "gone" / "f").exists()
+
+
+# --- sudden ends -----------------------------------------------------------
+def files(gw):
+    return sorted(f.name for f in (gw.state_dir / "snapshots").iterdir())
+
+
+def test_kill_9(tmp):
+    """At several points of the copy: nothing half is left, what is READY is
+    whole, and the job goes on."""
+    gw = Control(tmp)
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "head -c 60000000 /dev/urandom >/root/big")
+        done = make(ann, job)
+        for progress in (0, 1, 20 << 20):
+            sn = make(ann, job, query="")
+            until(lambda: any(f.startswith(sn["id"]) for f in files(gw)))
+            until(lambda: ann.json("GET", f"/api/snapshots/{sn['id']}")[
+                "bytes"] >= progress, every=0.001)
+            gw.die()
+            gw.start()
+            now = ann.json("GET", f"/api/snapshots/{sn['id']}")
+            if now["state"] == "READY":  # it was done before we were
+                ann.json("DELETE", f"/api/snapshots/{sn['id']}")
+                until(lambda: len(files(gw)) == 1)
+                continue
+            assert now["state"] == "FAILED", now
+            assert "interrupted" in now["reason"] and now["size"] == 0
+            assert files(gw) == [done["id"] + ".tar.zst"]
+            assert not processes("snapshot-create")
+        names, _ = unpack(content(ann, done["id"]).body)
+        assert names["data/root/big"].size == 60000000
+        # At the stop: the job's end is taken up, what was kept goes.
+        sn = end_with(ann, job)
+        gw.die()
+        gw.start()
+        now = ann.json("GET", f"/api/snapshots/{sn['id']}")
+        assert now["state"] == "FAILED" and "interrupted" in now["reason"]
+        ended(ann, job)
+        until(lambda: not has_fs(gw, job), seconds=20)
+        assert files(gw) == [done["id"] + ".tar.zst"]
+        # A file that went, or is another one.
+        (gw.state_dir / "snapshots" / (done["id"] + ".tar.zst")).unlink()
+        gw.die()
+        gw.start()
+        now = ann.json("GET", f"/api/snapshots/{done['id']}")
+        assert now["state"] == "FAILED" and "gone" in now["reason"]
+
+
+def test_given_up(tmp):
+    """Deleting what is being made, and what waits for its turn."""
+    gw = Control(tmp, jobs="[snapshots]\nconcurrent = 1\n")
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "head -c 100000000 /dev/urandom >/root/big")
+        first, second, third = [make(ann, job, query="") for _ in range(3)]
+        assert ann.json("DELETE", f"/api/snapshots/{second['id']}")[
+            "state"] == "DELETING"
+        ann.json("DELETE", f"/api/snapshots/{first['id']}")
+        ready(ann, third["id"])
+        for sn in (first, second):
+            assert ann.ask("GET", f"/api/snapshots/{sn['id']}").status == 404
+        assert files(gw) == [third["id"] + ".tar.zst"]
+        waits = make(ann, job, query="")
+        ann.json("DELETE", f"/api/snapshots/{waits['id']}")
+        until(lambda: ann.ask("GET", f"/api/snapshots/{waits['id']}").status
+              == 404)
+
+
+def test_bounds(tmp):
+    gw = Control(tmp, jobs="[snapshots]\nmax_bytes = 1M\nmax_count = 2\n")
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "head -c 2000000 /dev/zero >/root/big")
+        sn = make(ann, job)
+        assert sn["state"] == "FAILED" and "1048576 bytes" in sn["reason"], sn
+        assert files(gw) == []
+        r = ann.ask("GET", f"/api/snapshots/{sn['id']}/content")
+        assert r.status == 409 and b"FAILED" in r.body
+        other = running(ann, "true")
+        for _ in range(2):
+            assert make(ann, other)["state"] == "READY"
+        r = ann.ask("POST", ann.path(other, "snapshots"))
+        assert r.status == 429 and b"too_many_snapshots" in r.body
+
+
+def test_full_disk(tmp):
+    """A file system with no room, in a mount namespace of our own."""
+    (tmp / "small").mkdir()
+    gw = Control(tmp, jobs=f"[snapshots]\ndir = {tmp}/small/s\n")
+    gw.argv = ["unshare", "-m", "sh", "-c",
+               f'mount -t tmpfs -o size=8m none {tmp}/small && exec "$@"',
+               "sh"] + gw.argv
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "head -c 30000000 /dev/urandom >/root/big")
+        sn = make(ann, job)
+        assert sn["state"] == "FAILED" and "space" in sn["reason"], sn
+        inside = f"/proc/{gw.proc.pid}/root{tmp}/small/s"
+        assert os.listdir(inside) == []
+        other = running(ann, "echo x >/root/f")
+        assert make(ann, other)["state"] == "READY"
