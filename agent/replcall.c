@@ -337,6 +337,7 @@ repl_place(struct repl_set *s, const struct repl_ask *ask, struct repl **out,
 	   const char **why)
 {
 	struct strv name = ask->context.len > 0 ? ask->context : STRV("main");
+	size_t more;
 
 	if (!repl_name_ok(name)) {
 		*why = "context: 1 to 64 letters, digits, '_', '.', '-'";
@@ -346,17 +347,18 @@ repl_place(struct repl_set *s, const struct repl_ask *ask, struct repl **out,
 		*why = "too many calls wait";
 		return E_LIMIT;
 	}
-	if ((*out = repl_find(s, name)) != NULL)
-		return 0;
-	if (ask->kind != REPL_RUN) {
+	*out = repl_find(s, name);
+	if (*out == NULL && ask->kind != REPL_RUN) {
 		*why = "no such context";
 		return E_NOTFOUND;
 	}
-	if (s->n >= REPL_CONTEXTS_MAX) {
+	more = ask->kind == REPL_FORK ? ask->n : *out == NULL;
+	if (more > 0 && s->n + more > REPL_CONTEXTS_MAX) {
 		*why = "too many contexts";
 		return E_LIMIT;
 	}
-	*out = repl_new(s, name);
+	if (*out == NULL)
+		*out = repl_new(s, name);
 	return 0;
 }
 

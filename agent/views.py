@@ -46,8 +46,8 @@ def beneath(path, spots):
 
 
 def spots_now(cwd):
-    """Directories to be covered: those of the root, and some below, that are
-    no place for mounts."""
+    """Directories to be covered: those of the root, and what is mounted or
+    worked in below others, with no mounts in them."""
     with open("/proc/self/mountinfo") as f:
         mounts = [line.split()[4] for line in f]
 
@@ -59,7 +59,7 @@ def spots_now(cwd):
 
     top = sorted(n for n in os.listdir("/") if n not in NOT_COVERED)
     spots = [p for p in ("/" + n for n in top) if fit(p)]
-    for path in ("/var/tmp", cwd):
+    for path in (*mounts, cwd):
         if (path and path.split("/")[1] in top and fit(path)
                 and not beneath(path, spots)):
             spots.append(path)

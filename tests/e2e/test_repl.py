@@ -663,6 +663,10 @@ def test_32_copies_and_no_more(box):
     assert run(box, "x", context=names[31]).result == "1"
     for n in (0, 33, "two", -1):
         assert box.call("POST", "run_code/fork", {"n": n})[0] == 400
+    fork(box, 32), fork(box, 32)
+    status, got = box.call("POST", "run_code/fork", {"n": 32})  # of 128
+    assert status == 429 and "too many contexts" in got["error"]
+    assert len(box.call("GET", "run_code/contexts")[1]) == 97
     assert box.call("POST", "run_code/fork", {"context": "no"})[0] == 404
 
 
