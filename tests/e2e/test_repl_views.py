@@ -18,9 +18,10 @@ pytestmark = [
 
 
 @pytest.fixture
-def job(tmp):
+def job(tmp, request):
     tmp.chmod(0o755)
-    with Job(tmp, mode="dedicated", env={"SBX_TOKEN": "t"}) as j:
+    more = getattr(request, "param", {})
+    with Job(tmp, mode="dedicated", env={"SBX_TOKEN": "t"}, **more) as j:
         j.ready()
         agent = Agent.__new__(Agent)
         agent.socket, agent.token = j.socket, "t"
@@ -87,6 +88,19 @@ def test_what_one_writes_is_its_own(job):
                "['cat', 'kept', '/tmp/t']))", context=a).out == \
         "b'kept and moret'\n"
     assert job.exec("cat /root/w/kept /tmp/t").out == "kept"
+
+
+@pytest.mark.parametrize("job", [{"scratch": ["a /data", "b /work/in"]}],
+                         indirect=True, ids=["scratch"])
+def test_volumes_are_covered_and_what_holds_them_is_not(job):
+    run(job, "import os; os.chdir('/work')\n"
+        "def put(path): open(path, 'w').close()")
+    a, = views(job)
+    run(job, "put('/data/x'); put('in/x'); put('x')", context=a)
+    seen = "os.listdir('/data'), os.listdir('/work/in'), sorted(os.listdir('.'))"
+    assert run(job, seen, context=a).result == "(['x'], ['x'], ['in', 'x'])"
+    assert run(job, seen).result == "([], [], ['in', 'x'])"
+    assert changes(job, a) == {"/data/x": "added", "/work/in/x": "added"}
 
 
 def test_open_files_and_the_directory_are_in_it(job):
