@@ -4,6 +4,7 @@
 
 #include "gateway/cwagent.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -42,14 +43,21 @@ cwagent_refused(struct cwcall *c, const struct agentcall_no *no)
 int
 cwagent_container(struct cwcall *c, const struct job *j, const char *name)
 {
-	const char *ours = cwsvc_container(j);
+	char *ours;
+	int r = 0;
 
-	if (name[0] == '\0' || strcmp(name, ours) == 0)
+	if (name[0] == '\0')
 		return 0;
-	cwcall_bad_field(
-	    c, "container",
-	    "this sandbox has no container of that name, but \"%s\"", ours);
-	return E_NOTFOUND;
+	ours = cwbox_container(j);
+	if (strcmp(name, ours) != 0) {
+		cwcall_bad_field(c, "container",
+				 "this sandbox has no container of that name, "
+				 "but \"%s\"",
+				 ours);
+		r = E_NOTFOUND;
+	}
+	free(ours);
+	return r;
 }
 
 /* --- waiting ----------------------------------------------------------- */

@@ -168,6 +168,8 @@ cwout_tree(struct cwout *w, const struct cwmsg *m)
 		size_t n;
 		const struct cwval *v = cwmsg_values(m, &d->v[i], &n);
 
+		if (&d->v[i] == w->skip)
+			continue;
 		for (size_t k = 0; k < n; k++)
 			put_value(w, &d->v[i], &v[k]);
 	}

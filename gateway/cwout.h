@@ -54,7 +54,8 @@ struct cwout_level {
 struct cwout {
 	const struct cwout_codec *codec;
 	struct strbuf *b;
-	unsigned depth; /* 0: before and after */
+	unsigned depth;                 /* 0: before and after */
+	const struct cwmsg_field *skip; /* cwout_tree() leaves it out */
 	struct cwout_level at[CWOUT_DEPTH];
 };
 

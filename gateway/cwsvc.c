@@ -18,6 +18,7 @@
 
 #define SMALL   65536
 #define COMMAND (1U << 20) /* a command with its environment */
+#define LARGE   (4U << 20)
 
 /* --- what many need ---------------------------------------------------- */
 
@@ -46,6 +47,10 @@ cwsvc_find(struct cwcall *c, const char *id, struct job *out)
 		return E_INVALID;
 	}
 	r = jobs_get(c->svc->o.jobs, c->ns, strv_of(id), out);
+	if (r == 0 && !jobspec_main(&out->spec)) { /* another job */
+		job_clear(out);
+		r = E_NOTFOUND;
+	}
 	if (r == E_NOTFOUND)
 		cwsvc_not_found(c, id);
 	else if (r != 0)
@@ -53,27 +58,77 @@ cwsvc_find(struct cwcall *c, const char *id, struct job *out)
 	return r;
 }
 
-/* --- methods ----------------------------------------------------------- */
-
-static void
-get_sandbox(struct cwcall *c)
+bool
+cwsvc_is_there(struct cwcall *c, const char *id)
 {
 	struct job j;
+	bool ours;
 
-	if (cwsvc_find(c, cwmsg_text(c->req, "sandbox_id"), &j) != 0)
-		return;
-	cwbox_add(cwcall_reply(c), &j, jobs_conf(c->svc->o.jobs),
-		  c->who->origin);
-	cwcall_answer(c);
+	if (jobs_get(c->svc->o.jobs, c->ns, strv_of(id), &j) != 0)
+		return false;
+	ours = jobspec_main(&j.spec);
 	job_clear(&j);
+	return ours;
 }
 
+void
+cwsvc_unsupported(struct cwcall *c, const char *field, const char *why)
+{
+	char *text = xasprintf("%s: %s", field, why);
+	struct cwerr e = {.code = CW_UNIMPLEMENTED,
+			  .message = text,
+			  .reason = CWERR_INVALID_REQUEST,
+			  .field = strv_of(field)};
+
+	cwcall_fail_with(c, &e);
+	free(text);
+}
+
+void
+cwsvc_answer_sandbox(struct cwcall *c, const struct job *j)
+{
+	cwbox_add(cwcall_reply(c), j, jobs_conf(c->svc->o.jobs),
+		  c->who->origin);
+	cwcall_answer(c);
+}
+
+/* --- methods ----------------------------------------------------------- */
+
 static const struct cwcall_method methods[] = {
+    {.name = "CreateSandbox",
+     .in = &cwschema_create_sandbox_request,
+     .out = &cwschema_sandbox,
+     .changes = true,
+     .max = LARGE,
+     .fn = cwcreate_sandbox},
+    {.name = "CreateSandboxFromTemplate",
+     .in = &cwschema_create_sandbox_from_template_request,
+     .out = &cwschema_sandbox,
+     .changes = true,
+     .max = LARGE,
+     .fn = cwcreate_from_template},
     {.name = "GetSandbox",
      .in = &cwschema_get_sandbox_request,
      .out = &cwschema_sandbox,
      .max = SMALL,
-     .fn = get_sandbox},
+     .fn = cwlife_get},
+    {.name = "ListSandboxes",
+     .in = &cwschema_list_sandboxes_request,
+     .out = &cwschema_list_sandboxes_response,
+     .max = SMALL,
+     .fn = cwlife_list},
+    {.name = "DeleteSandbox",
+     .in = &cwschema_delete_sandbox_request,
+     .out = &cwschema_delete_sandbox_response,
+     .changes = true,
+     .max = SMALL,
+     .fn = cwlife_delete},
+    {.name = "PurgeSandboxes",
+     .in = &cwschema_purge_sandboxes_request,
+     .out = &cwschema_purge_sandboxes_response,
+     .changes = true,
+     .max = SMALL,
+     .fn = cwlife_purge},
     {.name = "Exec",
      .in = &cwschema_exec_request,
      .out = &cwschema_exec_response,

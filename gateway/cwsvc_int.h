@@ -7,6 +7,7 @@
 #include "gateway/jobs.h"
 
 struct cwfile;
+struct gw_conf;
 
 struct cwsvc {
 	struct cwsvc_options o;
@@ -28,13 +29,27 @@ int cwsvc_find(struct cwcall *c, const char *id,
 	       struct job *out) SBX_MUST_CHECK;
 /* The same as answer of a failed look-up. */
 void cwsvc_not_found(struct cwcall *c, const char *id);
+/* Neither of others nor made by another API. */
+bool cwsvc_is_there(struct cwcall *c, const char *id);
+/* UNIMPLEMENTED, with the name of the field that asks for too much. */
+void cwsvc_unsupported(struct cwcall *c, const char *field, const char *why);
+/* The answer of a method whose response is a Sandbox. */
+void cwsvc_answer_sandbox(struct cwcall *c, const struct job *j);
 /* The call fails because the database could not do it. */
 void cwsvc_store_failed(struct cwcall *c, int err);
 
-/* cwbox.c: the name of its container. */
-const char *cwsvc_container(const struct job *j);
+/* cwbox.c: the name of its container, malloc'ed. */
+char *cwbox_container(const struct job *j);
 /* cwbox.c: the fields of message Sandbox. origin: as in struct api_who. */
 void cwbox_add(struct cwout *w, const struct job *j, const struct gw_conf *conf,
 	       struct strv origin);
+
+/* cwcreate.c, cwlife.c */
+void cwcreate_sandbox(struct cwcall *c);
+void cwcreate_from_template(struct cwcall *c);
+void cwlife_get(struct cwcall *c);
+void cwlife_list(struct cwcall *c);
+void cwlife_delete(struct cwcall *c);
+void cwlife_purge(struct cwcall *c);
 
 #endif

@@ -13,20 +13,22 @@
 
 /* --- URLs -------------------------------------------------------------- */
 /* https://host:port/<id>--<port>.sbx, or https://<id>--<port>.domain:port */
-static void
-add_url(struct strbuf *b, const struct gw_conf *conf, struct strv origin,
-	const char *id, unsigned port)
+void
+jobjson_add_url(struct strbuf *b, const struct gw_conf *conf,
+		struct strv origin, const char *id, unsigned port)
 {
-	struct strbuf label = {0}, url = {0};
+	struct strbuf label = {0};
 	struct strv authority = origin, scheme;
 	ptrdiff_t colon;
 
+	if (origin.len == 0)
+		return;
 	if (conf->label_order == LABEL_PORT_ID)
 		strbuf_addf(&label, "%u--%s", port, id);
 	else
 		strbuf_addf(&label, "%s--%u", id, port);
 	if (conf->domain == NULL) {
-		strbuf_addf(&url, "%.*s/%s.sbx", STRV_ARG(origin), label.s);
+		strbuf_addf(b, "%.*s/%s.sbx", STRV_ARG(origin), label.s);
 	} else {
 		(void)strv_cut(&authority, ':', &scheme);
 		authority = strv_from(authority, authority.len < 2 ? 0 : 2);
@@ -37,13 +39,22 @@ add_url(struct strbuf *b, const struct gw_conf *conf, struct strv origin,
 				colon = (ptrdiff_t)i;
 			else if (authority.p[i] == ']')
 				colon = -1;
-		strbuf_addf(&url, "%.*s://%s.%s", STRV_ARG(scheme), label.s,
+		strbuf_addf(b, "%.*s://%s.%s", STRV_ARG(scheme), label.s,
 			    conf->domain);
 		if (colon >= 0)
-			strbuf_addv(&url, strv_from(authority, (size_t)colon));
+			strbuf_addv(b, strv_from(authority, (size_t)colon));
 	}
-	strbuf_add_json(b, (struct strv){url.s, url.len});
 	strbuf_clear(&label);
+}
+
+static void
+add_url(struct strbuf *b, const struct gw_conf *conf, struct strv origin,
+	const char *id, unsigned port)
+{
+	struct strbuf url = {0};
+
+	jobjson_add_url(&url, conf, origin, id, port);
+	strbuf_add_json(b, (struct strv){url.s, url.len});
 	strbuf_clear(&url);
 }
 

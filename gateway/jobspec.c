@@ -116,6 +116,7 @@ jobspec_clear(struct job_spec *s)
 	free(s->volumes);
 	free(s->request_id);
 	free(s->restore);
+	mem_free_secret(s->face);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -253,5 +254,15 @@ jobspec_add_json(const struct job_spec *s, struct strbuf *b)
 	if (s->restore != NULL) {
 		strbuf_adds(b, ",\"restoreSnapshot\":");
 		add_text(b, s->restore);
+	}
+}
+
+void
+jobspec_add_stored(const struct job_spec *s, struct strbuf *b)
+{
+	jobspec_add_json(s, b);
+	if (s->face != NULL) {
+		strbuf_adds(b, ",\"face\":");
+		add_text(b, s->face);
 	}
 }

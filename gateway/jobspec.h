@@ -82,6 +82,8 @@ struct job_spec {
 	size_t nvolumes;
 	char *request_id; /* NULL: none */
 	char *restore;    /* id of a snapshot that it begins with; NULL: none */
+	char *face;       /* what the API that asked for it keeps with it, for
+			   * itself alone; NULL: nothing */
 	/* As launch_spec.prepare, set by who makes the job on this side; not
 	 * stored, not read. */
 	struct job_words prepare;
@@ -109,6 +111,8 @@ int jobspec_parse(const struct json *v, bool stored, struct job_spec *out,
 /* The members of a Job object, without braces: "dockerImage":…,"command":…; no
  * labels, no tags. */
 void jobspec_add_json(const struct job_spec *s, struct strbuf *b);
+/* The same and what is not for everybody to see: for the database. */
+void jobspec_add_stored(const struct job_spec *s, struct strbuf *b);
 
 /* {"key": "value", …} alone. *out is jobspec_clear_pairs()'s; E_INVALID as
  * above. */

@@ -435,6 +435,15 @@ field_volumes(const struct field *f, const struct json *v)
 	return 0;
 }
 
+/* Nobody but the database says it. */
+static int
+field_face(const struct field *f, const struct json *v)
+{
+	if (!f->stored)
+		return 0;
+	return read_text(f, v, SIZE_MAX, &f->spec->face);
+}
+
 static const struct {
 	const char *name;
 	int (*read)(const struct field *f, const struct json *v);
@@ -458,7 +467,8 @@ static const struct {
 	      {"files", field_files},
 	      {"memory", field_memory},
 	      {"cpuMilli", field_cpu},
-	      {"stopGraceSeconds", field_grace}};
+	      {"stopGraceSeconds", field_grace},
+	      {"face", field_face}};
 
 static int
 read_field(struct field *f, const struct json *v, struct strbuf *ignored)

@@ -515,7 +515,7 @@ insert_row(struct jobstore *s, struct job *j)
 	int r;
 
 	strbuf_addc(&spec, '{');
-	jobspec_add_json(&j->spec, &spec);
+	jobspec_add_stored(&j->spec, &spec);
 	strbuf_addc(&spec, '}');
 	jobstore_bind_text(st, 1, j->id);
 	jobstore_bind_text(st, 2, j->ns);

@@ -53,6 +53,7 @@ libgateway_a_SOURCES = \
 	gateway/cwconnect.c \
 	gateway/cwcut.c \
 	gateway/cwcut.h \
+	gateway/cwcreate.c \
 	gateway/cwerr.c \
 	gateway/cwerr.h \
 	gateway/cwexec.c \
@@ -66,6 +67,7 @@ libgateway_a_SOURCES = \
 	gateway/cwjson_out.c \
 	gateway/cwlogs.c \
 	gateway/cwlogs.h \
+	gateway/cwlife.c \
 	gateway/cwmsg.c \
 	gateway/cwmsg.h \
 	gateway/cwname.h \
@@ -73,6 +75,8 @@ libgateway_a_SOURCES = \
 	gateway/cwout.h \
 	gateway/cwraw.c \
 	gateway/cwraw.h \
+	gateway/cwquantity.c \
+	gateway/cwquantity.h \
 	gateway/cwrest.c \
 	gateway/cwschema.c \
 	gateway/cwschema.h \

@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "gateway/cwerr.h"
 #include "gateway/cwjson.h"
+#include "gateway/cwquantity.h"
 #include "gateway/cwschema.h"
 #include "gateway/cwtime.h"
 
@@ -351,6 +352,55 @@ test_list_without_values(void **state)
 }
 
 static void
+test_quantities(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t milli, whole;
+	} ok[] = {{"2", 2000, 2},
+		  {"500m", 500, 1},
+		  {"0.5", 500, 1},
+		  {"0.0001", 1, 1},
+		  {"0", 0, 0},
+		  {"1.5Gi", 1610612736000, 1610612736},
+		  {"512Mi", 536870912000, 536870912},
+		  {"1k", 1000000, 1000},
+		  {"2M", 2000000000, 2000000},
+		  {".5", 500, 1}};
+	static const char *const no[] = {"",
+					 "m",
+					 "-1",
+					 "1e3",
+					 "1 Gi",
+					 "1g",
+					 "1.2.3",
+					 "9999999999999999",
+					 "999999999999999Ti",
+					 "."};
+	struct strbuf b = {0};
+	uint64_t v;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(ok); i++) {
+		assert_int_equal(cwquantity_milli(strv_of(ok[i].text), &v), 0);
+		assert_int_equal(v, ok[i].milli);
+		assert_int_equal(cwquantity_whole(strv_of(ok[i].text), &v), 0);
+		assert_int_equal(v, ok[i].whole);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(no); i++)
+		assert_int_not_equal(cwquantity_milli(strv_of(no[i]), &v), 0);
+	cwquantity_add_milli(&b, 1500);
+	strbuf_addc(&b, ' ');
+	cwquantity_add_milli(&b, 3000);
+	strbuf_addc(&b, ' ');
+	cwquantity_add_bytes(&b, 536870912);
+	strbuf_addc(&b, ' ');
+	cwquantity_add_bytes(&b, 1000);
+	assert_string_equal(b.s, "1500m 3 512Mi 1000");
+	strbuf_clear(&b);
+}
+
+static void
 test_error(void **state)
 {
 	const struct cwerr e = {.code = CW_FAILED_PRECONDITION,
@@ -415,6 +465,7 @@ main(void)
 	    cmocka_unit_test(test_text),
 	    cmocka_unit_test(test_schema),
 	    cmocka_unit_test(test_list_without_values),
+	    cmocka_unit_test(test_quantities),
 	    cmocka_unit_test(test_error),
 	};
 
