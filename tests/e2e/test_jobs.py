@@ -462,8 +462,7 @@ def test_fifty_stops_at_once(ann):
     """One of them has a short grace, and that counts; TERM comes once."""
     job = ann.create(["/bin/sh", "-c", "trap 'echo term' TERM; echo up; "
                       "while :; do sleep 0.01; done"], sandbox=True)
-    ann.wait(job["id"], "running")
-    until(lambda: "up" in ann.lines(job["id"], "?follow=0"), "the trap")
+    is_up(ann, job)
     with concurrent.futures.ThreadPoolExecutor(50) as pool:
         got = list(pool.map(
             lambda n: ann.cancel(job["id"], "?grace=200ms" if n == 25
@@ -497,6 +496,12 @@ COUNTS = ["/bin/sh", "-c", "trap 'exit 5' TERM; i=0; echo up; "
           "while :; do i=$((i+1)); echo $i > /tmp/n; sleep 0.01; done"]
 
 
+def is_up(user, job):
+    """It runs, and its trap is set."""
+    user.wait(job["id"], "running")
+    until(lambda: "up" in user.lines(job["id"], "?follow=0"), "the trap")
+
+
 def test_no_pause_without_a_group(ann):
     job = ann.create(COUNTS, sandbox=True)
     ann.wait(job["id"], "running")
@@ -520,7 +525,7 @@ def test_pause(tmp, cgroups):
     with gw:
         job = ann.create(COUNTS, sandbox=True,
                          secrets={"SBX_TOKEN": "inner-token"})
-        ann.wait(job["id"], "running")
+        is_up(ann, job)
         group = cgroups / f"sbx-{job['id']}"
 
         def is_frozen():
@@ -545,8 +550,8 @@ def test_pause(tmp, cgroups):
         ann.cancel(job["id"], "?grace=1h")
         done = ann.wait(job["id"])["status"]
         assert (done["state"], done["exitCode"]) == ("TERMINATED", 5)
-        job = ann.create(COUNTS, sandbox=True, timeoutSeconds=1)
-        ann.wait(job["id"], "running")
+        job = ann.create(COUNTS, sandbox=True, timeoutSeconds=3)
+        is_up(ann, job)
         ann.json("POST", ann.path(job["id"], "pause"))
         done = ann.wait(job["id"])["status"]
         assert (done["reason"], done["exitCode"]) == ("timeout", 5)
