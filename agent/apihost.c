@@ -4,6 +4,7 @@
 
 #include "agent/api_int.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@
 #include "net/loop.h"
 
 #define APIHOST_COUNT_MAX 1024
-#define APIHOST_BATCH     8 /* made before others have their turn */
 #define APIHOST_PROCS_MAX 65536
 #define APIHOST_MEM_MAX   (16U << 20) /* MiB */
 #define APIHOST_DISK_MAX  (16U << 20) /* MiB */
@@ -111,23 +111,23 @@ apihost_spec(const struct json *root, struct sandbox_spec *s, uint64_t *count,
 	return execreq_env(json_get(root, "env"), &s->env, why);
 }
 
-/* Many are made a few at a time: each costs some system calls and a process,
- * and others want to be served meanwhile. */
+/* Many are made one after the other; others are served meanwhile. */
 struct apimake {
-	struct call *c;
+	struct host_maker maker; /* first */
+	struct call *c;          /* NULL: the client went away */
+	struct host *host;
 	struct sandbox_spec spec; /* env is its own */
-	struct task more;
 	struct strbuf out;
 	uint64_t left, made;
+	bool busy; /* one is being made */
 };
 
 static void
-apimake_fail(struct apimake *x, int err, const char *why)
+apimake_free(struct apimake *x)
 {
-	if (err == E_UNSUPPORTED)
-		api_error(x->c->rq, 400, "unsupported", "%s", why);
-	else
-		api_error(x->c->rq, 500, "internal", "%s", why);
+	strbuf_clear(&x->out);
+	execreq_env_free(x->spec.env);
+	free(x);
 }
 
 static void
@@ -139,30 +139,49 @@ apimake_answer(struct apimake *x)
 }
 
 static void
-apimake_cb(void *arg)
+apimake_next(struct apimake *x)
 {
-	struct apimake *x = arg;
-	struct api *a = x->c->api;
-	struct sandbox *sb;
 	char *why = NULL;
-	int r = 0;
+	int r;
 
-	for (int i = 0; i < APIHOST_BATCH && x->left > 0; i++) {
-		r = host_create(a->o.host, &x->spec, &sb, &why);
-		if (r != 0)
-			break;
+	if (x->left == 0) {
+		apimake_answer(x);
+		return;
+	}
+	r = host_create(x->host, &x->spec, &x->maker, &why);
+	x->busy = r == 0;
+	if (r == E_UNSUPPORTED)
+		api_error(x->c->rq, 400, "unsupported", "%s", why);
+	else if (r != 0) /* full */
+		apimake_answer(x);
+	free(why);
+}
+
+static void
+apimake_done(struct host_maker *m, struct sandbox *sb, int eno)
+{
+	struct apimake *x = (struct apimake *)m;
+
+	x->busy = false;
+	if (x->c == NULL) { /* nobody will ever hear of it */
+		if (sb != NULL)
+			host_delete(x->host, sb, "deleted", NULL);
+		apimake_free(x);
+	} else if (sb != NULL) {
 		if (x->made++ > 0)
 			strbuf_addc(&x->out, ',');
 		x->left--;
 		apihost_add(&x->out, sb, true);
-	}
-	if (r == 0 && x->left > 0)
-		task_post(a->o.loop, &x->more);
-	else if (r == 0 || r == E_FULL || x->made > 0)
+		apimake_next(x);
+	} else if (x->made > 0) {
 		apimake_answer(x);
-	else
-		apimake_fail(x, r, why);
-	free(why);
+	} else if (eno == ETIMEDOUT) {
+		api_error(x->c->rq, 503, "disk_stalls",
+			  "cannot make a home: the disk does not answer");
+	} else {
+		api_error(x->c->rq, 500, "internal", "cannot make a home: %s",
+			  strerror(eno));
+	}
 }
 
 /* Whoever asked may be gone before all were made: the rest is not, then. */
@@ -172,10 +191,9 @@ apimake_closed(struct call *c, int err)
 	struct apimake *x = c->state;
 
 	(void)err;
-	task_cancel(&x->more);
-	strbuf_clear(&x->out);
-	execreq_env_free(x->spec.env);
-	free(x);
+	x->c = NULL;
+	if (!x->busy)
+		apimake_free(x);
 }
 
 static void
@@ -188,8 +206,9 @@ apihost_create(struct call *c)
 	if (doc == NULL)
 		return;
 	x = xcalloc(1, sizeof(*x));
+	x->maker.done = apimake_done;
 	x->c = c;
-	task_init(&x->more, apimake_cb, x);
+	x->host = c->api->o.host;
 	c->state = x;
 	c->on_closed = apimake_closed;
 	if (apihost_spec(json_root(doc), &x->spec, &x->left, &why) != 0) {
@@ -197,7 +216,7 @@ apihost_create(struct call *c)
 		free(why);
 	} else {
 		strbuf_adds(&x->out, "{\"sandboxes\":[");
-		apimake_cb(x);
+		apimake_next(x);
 	}
 	json_doc_free(doc);
 }

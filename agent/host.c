@@ -9,7 +9,6 @@
 #include "agent/host.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -22,6 +21,7 @@
 #include <unistd.h>
 
 #include "agent/cgroup.h"
+#include "agent/enclose.h"
 #include "agent/hostcheck.h"
 #include "agent/landlock.h"
 #include "agent/leftover.h"
@@ -43,6 +43,7 @@
 #define HOST_DYING_MS    5000 /* then the uid is left to be found unused */
 #define HOST_READERS_MS  1000 /* for slow readers of a dead command */
 #define HOST_FILES       2    /* file operations of one sandbox at a time */
+#define HOST_BIRTHS      2    /* homes made at a time */
 
 struct host {
 	struct loop *loop;
@@ -59,9 +60,13 @@ struct host {
 	uint64_t generation;
 	struct hash *by_id;
 	struct sandbox *first, *last; /* live */
-	size_t ending;
+	size_t making, ending;
+	struct sandbox_means means;
+	struct work_lane births;
 	struct host_observer *observers;
 };
+
+static void host_died_cb(void *arg);
 
 /* --- start ------------------------------------------------------------- */
 
@@ -129,6 +134,7 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 	h->homes_fd = -1;
 	h->capacity = o->capacity;
 	h->by_id = hash_new();
+	work_lane_init(&h->births, w, HOST_BIRTHS);
 	if ((r = hostcheck_isolation(landlock_abi(), o->best_effort, why)) !=
 		0 ||
 	    (r = host_take_homes(h, o->homes, why)) != 0 ||
@@ -138,6 +144,10 @@ host_new(struct loop *l, struct proc_env *procs, struct work *w,
 		goto fail;
 	leftover_homes(h->homes_fd, h->uids, h->reaper);
 	walls_raise(&h->walls, o->cgroup);
+	h->means = (struct sandbox_means){.loop = l,
+					  .homes = h->homes,
+					  .walls = &h->walls,
+					  .died = host_died_cb};
 	*out = h;
 	return 0;
 fail:
@@ -150,7 +160,7 @@ host_free(struct host *h)
 {
 	if (h == NULL)
 		return;
-	assert(h->first == NULL && h->ending == 0);
+	assert(!host_busy(h));
 	if (h->reaper != 0)
 		uidpool_return(h->uids, h->reaper);
 	uidpool_free(h->uids);
@@ -183,7 +193,8 @@ bool
 host_full(const struct host *h)
 {
 	/* One that ends still has its processes' memory and its home. */
-	return h->capacity != 0 && host_count(h) + h->ending >= h->capacity;
+	return h->capacity != 0 &&
+	       host_count(h) + h->making + h->ending >= h->capacity;
 }
 
 /* --- observers --------------------------------------------------------- */
@@ -233,7 +244,7 @@ host_tell_gone(struct host *h, const struct sandbox *sb, const char *reason)
 /* --- birth ------------------------------------------------------------- */
 
 static void host_timer_cb(void *arg);
-static void host_died_cb(void *arg);
+static void host_remove(struct sandbox *sb);
 
 static struct sandbox *
 host_new_sandbox(struct host *h, uid_t uid)
@@ -243,10 +254,9 @@ host_new_sandbox(struct host *h, uid_t uid)
 
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
 	sb->host = h;
+	sb->state = SANDBOX_MAKING;
 	sb->uid = uid;
 	sb->home_fd = -1;
-	sb->confine.ruleset = -1;
-	sb->confine.cgroup = -1;
 	sb->created_ms =
 	    (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 	do
@@ -275,6 +285,7 @@ host_drop_sandbox(struct sandbox *sb)
 static void
 host_link(struct host *h, struct sandbox *sb)
 {
+	sb->state = SANDBOX_LIVE;
 	sb->generation = ++h->generation;
 	(void)hash_set(h->by_id, strv_of(sb->id), sb);
 	sb->prev = h->last;
@@ -300,37 +311,49 @@ host_unlink(struct host *h, struct sandbox *sb)
 	sb->next = sb->prev = NULL;
 }
 
-int
-host_create(struct host *h, const struct sandbox_spec *spec,
-	    struct sandbox **out, char **why)
+static void
+host_make_job(struct work_job *j)
 {
-	const struct sandbox_means m = {
-	    .loop = h->loop,
-	    .homes = h->homes,
-	    .homes_fd = h->homes_fd,
-	    .walls = &h->walls,
-	    .died = host_died_cb,
-	};
-	struct sandbox *sb;
-	uid_t uid = SANDBOX_NO_UID;
-	int r;
+	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, job);
 
-	if (host_full(h) ||
-	    (h->uids != NULL && uidpool_lease(h->uids, &uid) != 0)) {
-		*why = xstrdup("no room for another sandbox");
-		return E_FULL;
-	}
-	sb = host_new_sandbox(h, uid);
-	if ((r = sandbox_open(sb, &m, spec, why)) != 0) {
-		if (rmtree(h->homes_fd, sb->id) != 0) {
-			/* there is none, or the next start clears it */
-		}
-		if (h->walls.cgroup != NULL)
-			(void)!cgroup_remove(h->walls.cgroup, sb->id);
-		if (uid != SANDBOX_NO_UID)
-			uidpool_return(h->uids, uid);
-		host_drop_sandbox(sb);
-		return r;
+	if (sandbox_make_home(sb, sb->host->homes_fd) != 0)
+		sb->eno = errno != 0 ? errno : EIO;
+}
+
+static void
+host_tell_maker(struct sandbox *sb, struct sandbox *made, int eno)
+{
+	if (sb->maker != NULL)
+		sb->maker->done(sb->maker, made, eno);
+	sb->maker = NULL;
+}
+
+/* The disk does not answer; if it ever does, nobody wants the home any more. */
+static void
+host_make_late(struct work_job *j)
+{
+	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, job);
+
+	log_warn("sandbox.stall", "id=%s", sb->id);
+	host_tell_maker(sb, NULL, ETIMEDOUT);
+}
+
+static void
+host_made_cb(struct work_job *j)
+{
+	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, job);
+	struct host *h = sb->host;
+
+	h->making--;
+	if (!j->ran)
+		sb->eno = ETIMEDOUT;
+	else if (sb->eno == 0 && sb->maker != NULL && enclose_early(sb) != 0)
+		sb->eno = EPERM;
+	if (sb->maker == NULL || sb->eno != 0) {
+		h->ending++;
+		host_tell_maker(sb, NULL, sb->eno);
+		host_remove(sb);
+		return;
 	}
 	host_link(h, sb);
 	sb->active_ms = loop_now_ms(h->loop);
@@ -338,7 +361,33 @@ host_create(struct host *h, const struct sandbox_spec *spec,
 		timer_set(&sb->timer, sb->idle_ms);
 	log_info("sandbox.create", "id=%s uid=%ld", sb->id, (long)sb->uid);
 	host_tell_created(h, sb);
-	*out = sb;
+	host_tell_maker(sb, sb, 0);
+}
+
+int
+host_create(struct host *h, const struct sandbox_spec *spec,
+	    struct host_maker *m, char **why)
+{
+	struct sandbox *sb;
+	uid_t uid = SANDBOX_NO_UID;
+	int r;
+
+	if ((r = enclose_possible(&h->means, spec, why)) != 0)
+		return r;
+	if (host_full(h) ||
+	    (h->uids != NULL && uidpool_lease(h->uids, &uid) != 0)) {
+		*why = xstrdup("no room for another sandbox");
+		return E_FULL;
+	}
+	sb = host_new_sandbox(h, uid);
+	sandbox_ask(sb, &h->means, spec);
+	sb->maker = m;
+	h->making++;
+	sb->job.fn = host_make_job;
+	sb->job.done = host_made_cb;
+	sb->job.late = host_make_late;
+	sb->job.uid = WORK_SELF;
+	work_submit(&h->births, &sb->job);
 	return 0;
 }
 
@@ -359,26 +408,25 @@ host_next(struct host *h, struct sandbox *after)
 static void
 host_remove_job(struct work_job *j)
 {
-	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, removal);
+	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, job);
+	int r;
 
-	if (sb->uid != SANDBOX_NO_UID && sb->ns == NULL)
+	if (sb->uid != SANDBOX_NO_UID && sb->host->walls.borrow == NULL)
 		leftover_ipc(sb->uid);
 	if (sb->host->walls.cgroup != NULL)
 		(void)!cgroup_remove(sb->host->walls.cgroup, sb->id);
-	if (rmtree(sb->host->homes_fd, sb->id) != 0)
-		sb->polls = 0; /* said on the loop */
-	else
-		sb->polls = 1;
+	r = rmtree(sb->host->homes_fd, sb->id); /* said on the loop */
+	sb->eno = r != 0 && r != E_NOTFOUND ? EIO : 0;
 }
 
 static void
 host_removed_cb(struct work_job *j)
 {
-	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, removal);
+	struct sandbox *sb = CONTAINER_OF(j, struct sandbox, job);
 	struct host *h = sb->host;
 	struct host_waiter *w;
 
-	if (sb->polls == 0)
+	if (sb->eno != 0)
 		log_warn("sandbox.home", "id=%s error=\"not all removed\"",
 			 sb->id);
 	if (sb->uid != SANDBOX_NO_UID)
@@ -396,11 +444,13 @@ host_removed_cb(struct work_job *j)
 static void
 host_remove(struct sandbox *sb)
 {
-	sb->removal.fn = host_remove_job;
-	sb->removal.done = host_removed_cb;
-	sb->removal.uid = WORK_SELF;
-	sb->removal.slow = true;
-	work_lane_close(&sb->files, &sb->removal);
+	sb->state = SANDBOX_REMOVING;
+	sb->job.late = NULL;
+	sb->job.fn = host_remove_job;
+	sb->job.done = host_removed_cb;
+	sb->job.uid = WORK_SELF;
+	sb->job.slow = true;
+	work_lane_close(&sb->files, &sb->job);
 }
 
 static void
@@ -448,7 +498,6 @@ host_dying(struct sandbox *sb)
 	uint64_t wait = 1;
 
 	if (host_dead(sb)) {
-		sb->state = SANDBOX_REMOVING;
 		sb->runs.changed = NULL;
 		timer_stop(&sb->timer);
 		run_set_clear(&sb->runs);
@@ -546,5 +595,5 @@ host_any_process(const struct host *h)
 bool
 host_busy(const struct host *h)
 {
-	return h->first != NULL || h->ending > 0;
+	return h->first != NULL || h->making > 0 || h->ending > 0;
 }

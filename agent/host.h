@@ -49,9 +49,15 @@ size_t host_count(const struct host *h); /* live ones */
 /* True when host_create would give E_FULL. */
 bool host_full(const struct host *h);
 
-/* E_FULL: capacity. Others with *why. */
+/* Called when a sandbox is made, or is not: then sb is NULL, and eno why;
+ * ETIMEDOUT: the disk does not answer. */
+struct host_maker {
+	void (*done)(struct host_maker *m, struct sandbox *sb, int eno);
+};
+/* Makes one; m->done comes later. E_FULL: capacity; E_UNSUPPORTED: this
+ * machine cannot; with *why (malloc'ed): it does not come. */
 int host_create(struct host *h, const struct sandbox_spec *spec,
-		struct sandbox **out, char **why) SBX_MUST_CHECK;
+		struct host_maker *m, char **why) SBX_MUST_CHECK;
 /* Live ones only. */
 struct sandbox *host_find(struct host *h, struct strv id);
 struct sandbox *host_next(struct host *h, struct sandbox *after);
@@ -68,7 +74,7 @@ void host_delete(struct host *h, struct sandbox *sb, const char *reason,
 		 struct host_waiter *w);
 /* Has any of the live ones a process? For those with users of their own. */
 bool host_any_process(const struct host *h);
-/* True while sandboxes exist or end. */
+/* True while sandboxes exist, begin or end. */
 bool host_busy(const struct host *h);
 
 struct host_observer {

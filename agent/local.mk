@@ -39,6 +39,8 @@ libagent_a_SOURCES = \
 	agent/control.h \
 	agent/descend.c \
 	agent/descend.h \
+	agent/enclose.c \
+	agent/enclose.h \
 	agent/events.c \
 	agent/events.h \
 	agent/evstream.c \

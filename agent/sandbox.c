@@ -11,17 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/baseenv.h"
-#include "agent/jobout.h"
-#include "agent/cgroup.h"
+#include "agent/enclose.h"
 #include "agent/homefs.h"
-#include "agent/landlock.h"
+#include "agent/jobout.h"
 #include "agent/ns.h"
-#include "agent/walls.h"
 #include "agent/repl.h"
 #include "base/err.h"
 #include "base/fdio.h"
@@ -32,7 +28,6 @@
 #define SANDBOX_LOOKS       8 /* in an idle time */
 #define SANDBOX_LOOK_MIN_MS 250
 #define SANDBOX_LOOK_MAX_MS 30000
-#define SANDBOX_NOFILE      65536
 #define SANDBOX_DIR_MAX     (4 << 20)
 
 extern char **environ;
@@ -52,8 +47,8 @@ sandbox_dir(int fd, const char *name, uid_t uid)
 
 /* The home becomes the sandbox's last, so that nobody else is ever at work in
  * it while root is. */
-static int
-sandbox_make_home(struct sandbox *sb, int homes_fd, uint64_t disk_mb)
+int
+sandbox_make_home(struct sandbox *sb, int homes_fd)
 {
 	static const char *const dirs[] = {".tmp", ".sbx", SANDBOX_PROXY_DIR};
 
@@ -63,9 +58,9 @@ sandbox_make_home(struct sandbox *sb, int homes_fd, uint64_t disk_mb)
 			     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (sb->home_fd == -1)
 		return E_SYS;
-	if (disk_mb != 0) {
+	if (sb->spec.disk_mb != 0) {
 		fd_close(&sb->home_fd);
-		if (homefs_new(disk_mb << 20, &sb->home_fd) != 0)
+		if (homefs_new(sb->spec.disk_mb << 20, &sb->home_fd) != 0)
 			return E_SYS;
 		sb->in_memory = true;
 	}
@@ -77,6 +72,7 @@ sandbox_make_home(struct sandbox *sb, int homes_fd, uint64_t disk_mb)
 	    fchownat(sb->home_fd, "", sb->uid, (gid_t)sb->uid, AT_EMPTY_PATH) !=
 		0)
 		return E_SYS;
+	sb->runs.place.home_fd = sb->home_fd;
 	return 0;
 }
 
@@ -134,156 +130,20 @@ sandbox_env_free(char **v)
 	free(v);
 }
 
-/* --- confinement ------------------------------------------------------- */
+/* --- birth ------------------------------------------------------------- */
 
-static void
-sandbox_limit(struct spawn_confine *c, int resource, uint64_t soft,
-	      uint64_t hard)
+void
+sandbox_ask(struct sandbox *sb, const struct sandbox_means *m,
+	    const struct sandbox_spec *spec)
 {
-	struct rlimit rl;
-
-	assert(c->nlimits < SPAWN_LIMITS_MAX);
-	/* Never above what the agent itself may have. */
-	if (getrlimit((__rlimit_resource_t)resource, &rl) == 0 &&
-	    rl.rlim_max != RLIM_INFINITY && rl.rlim_max < hard)
-		hard = rl.rlim_max;
-	c->limits[c->nlimits].resource = resource;
-	c->limits[c->nlimits].limit.rlim_cur = soft < hard ? soft : hard;
-	c->limits[c->nlimits].limit.rlim_max = hard;
-	c->nlimits++;
-}
-
-/* On a loopback of its own, whatever it likes. */
-static bool
-sandbox_may_bind(const struct sandbox_spec *spec)
-{
-	return spec->net == SANDBOX_NET_NONE || spec->net == SANDBOX_NET_HOST;
-}
-
-/* Memory is limited through RLIMIT_DATA, which counts what a process can write
- * to. RLIMIT_AS would also count reservations, and runtimes that reserve tens
- * of gigabytes (Node, Go, Java) would not start. */
-static int
-sandbox_confine(struct sandbox *sb, const struct landlock *ll,
-		const struct sandbox_spec *spec)
-{
-	struct spawn_confine *c = &sb->confine;
-	uint64_t mem = spec->max_mem_mb << 20;
-
-	c->uid = sb->uid;
-	c->gid = (gid_t)sb->uid;
-	c->ruleset = -1;
-	c->cgroup = -1;
-	if (sb->uid != SANDBOX_NO_UID) /* else it would count the agent's */
-		sandbox_limit(c, RLIMIT_NPROC, spec->max_procs,
-			      spec->max_procs);
-	sandbox_limit(c, RLIMIT_DATA, mem, mem);
-	sandbox_limit(c, RLIMIT_NOFILE, 1024, SANDBOX_NOFILE);
-	sandbox_limit(c, RLIMIT_CORE, 0, 0);
-	/* POSIX queues would outlive the sandbox and meet the next one. */
-	sandbox_limit(c, RLIMIT_MSGQUEUE, 0, 0);
-	if (spec->max_file_mb != 0)
-		sandbox_limit(c, RLIMIT_FSIZE, spec->max_file_mb << 20,
-			      spec->max_file_mb << 20);
-	if (ll == NULL || landlock_effective_abi(ll) == 0)
-		return 0;
-	return landlock_ruleset(ll, sb->home_fd, sandbox_may_bind(spec),
-				&c->ruleset);
-}
-
-/* What it may call although it has a network of its own. */
-static void
-sandbox_outside(struct sandbox *sb, struct loop *l)
-{
-	const struct baseenv *b = sb->runs.place.base;
-
-	if (b == NULL || b->outside == NULL)
-		return;
-	sb->outside = jobout_new(l);
-	jobout_enter(sb->outside, ns_fd(sb->ns), b->outside);
-}
-
-static int
-sandbox_enclose(struct sandbox *sb, const struct sandbox_means *m,
-		const struct sandbox_spec *spec, char **why)
-{
-	const struct ns_spec ns = {
-	    .home = sb->home,
-	    .homes = m->homes,
-	    .ll = m->walls->landlock,
-	    .ruleset = sb->confine.ruleset,
-	    .home_fs = sb->in_memory ? sb->home_fd : -1,
-	    .network = spec->net == SANDBOX_NET_NONE,
-	    .shm_bytes = spec->max_mem_mb << 19, /* half of it */
-	    .ended = m->died,
-	    .arg = sb,
-	};
-	int r;
-
-	sb->confine.no_userns = walls_userns_each(m->walls);
-	if (m->walls->cgroup != NULL &&
-	    (r = cgroup_make(m->walls->cgroup, sb->id, spec->max_mem_mb << 20,
-			     spec->max_procs, &sb->confine.cgroup, why)) != 0)
-		return r;
-	if (m->walls->borrow == NULL)
-		return 0;
-	if ((r = ns_new(m->loop, m->walls->borrow, &ns, &sb->ns, why)) != 0)
-		return r;
-	sb->confine.ns = sb->ns;
-	sb->confine.home = sb->home;
-	if (ns.network)
-		sandbox_outside(sb, m->loop);
-	return 0;
-}
-
-/* Can this machine do what is asked for? */
-static int
-sandbox_possible(const struct sandbox_means *m, const struct sandbox_spec *spec,
-		 char **why)
-{
-	if (spec->disk_mb != 0 && m->walls->borrow == NULL)
-		*why = xstrdup("disk_mb: needs namespaces, which this machine "
-			       "does not permit; max_file_mb bounds each file");
-	else if (spec->net == SANDBOX_NET_NONE && m->walls->borrow == NULL)
-		*why = xstrdup("network: \"none\" needs namespaces, which this "
-			       "machine does not permit");
-	else if (spec->net == SANDBOX_NET_OUTBOUND &&
-		 walls_landlock_abi(m->walls) < LANDLOCK_ABI_BIND)
-		*why = xstrdup("network: \"outbound\" needs Landlock ABI 4, "
-			       "which this kernel lacks");
-	else
-		return 0;
-	return E_UNSUPPORTED;
-}
-
-int
-sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
-	     const struct sandbox_spec *spec, char **why)
-{
-	char *detail = NULL;
-	int r;
-
-	if ((r = sandbox_possible(m, spec, why)) != 0)
-		return r;
-	if ((r = sandbox_make_home(sb, m->homes_fd, spec->disk_mb)) != 0) {
-		*why = xasprintf("cannot make a home: %s", strerror(errno));
-		return r;
-	}
-	if ((r = sandbox_confine(sb, m->walls->landlock, spec)) != 0) {
-		*why = xasprintf("Landlock: %s", strerror(errno));
-		return r;
-	}
-	if (sandbox_enclose(sb, m, spec, &detail) != 0) {
-		*why = xasprintf("cannot be enclosed: %s", detail);
-		free(detail);
-		return E_SYS;
-	}
-	sb->runs.place.confine = &sb->confine;
-	sb->runs.place.home_fd = sb->home_fd;
-	sb->runs.place.env = sandbox_env(sb, spec->env);
+	sb->means = m;
+	sb->spec = *spec;
+	sb->spec.env = NULL;
 	sb->idle_ms = spec->idle_ms;
 	sb->max_file = spec->max_file_mb << 20;
-	return 0;
+	enclose_ask(sb);
+	sb->runs.place.confine = &sb->confine;
+	sb->runs.place.env = sandbox_env(sb, spec->env);
 }
 
 void

@@ -48,7 +48,20 @@ struct sandbox_spec {
 	uint64_t idle_ms; /* 0: never */
 };
 
-enum sandbox_state { SANDBOX_LIVE, SANDBOX_DYING, SANDBOX_REMOVING };
+/* What sandboxes are made with and in. */
+struct sandbox_means {
+	struct loop *loop;
+	const char *homes;
+	const struct walls *walls;
+	void (*died)(void *sb); /* all its processes are gone */
+};
+
+enum sandbox_state {
+	SANDBOX_LIVE,
+	SANDBOX_MAKING, /* it has no home yet */
+	SANDBOX_DYING,
+	SANDBOX_REMOVING
+};
 
 /* For reading; host.c writes. */
 struct sandbox {
@@ -62,9 +75,11 @@ struct sandbox {
 	char *home;          /* NULL: dedicated mode */
 	int home_fd;         /* O_PATH; -1 */
 	char *proxy_dir;     /* dedicated mode: of socket files; NULL: none */
+	const struct sandbox_means *means;
+	struct sandbox_spec spec; /* as asked for; without env */
 	struct spawn_confine confine;
 	bool in_memory; /* the home, which is mounted in ns only */
-	struct ns *ns;  /* NULL: none of its own */
+	struct ns *ns;  /* NULL: none of its own, or none yet */
 	struct run_set runs;
 	struct jobout *outside; /* NULL: none */
 	struct lent lent;       /* connections that a gateway has */
@@ -72,32 +87,27 @@ struct sandbox {
 	unsigned busy;          /* requests and tunnels in progress */
 	unsigned removals;      /* of directories, under way */
 	struct work_lane files;
-	struct work_job removal; /* of its home */
-	uint64_t max_file;       /* bytes; 0: no bound */
-	size_t held;             /* bytes of their bodies in memory */
+	struct work_job job; /* its home's making, then its removal */
+	int eno;             /* why that failed; 0: it did not */
+	uint64_t max_file;   /* bytes; 0: no bound */
+	size_t held;         /* bytes of their bodies in memory */
 	uint64_t idle_ms;
 	uint64_t active_ms; /* loop time of the last activity */
 	struct timer timer; /* idle; then for its end */
 	uint64_t dying_ms;
 	unsigned polls;
 	bool dropped;
+	struct host_maker *maker;    /* waits for its birth */
 	struct host_waiter *waiters; /* for its end */
 	struct sandbox *next, *prev;
 };
 
-/* What sandboxes are made with and in. */
-struct sandbox_means {
-	struct loop *loop;
-	const char *homes;
-	int homes_fd;
-	const struct walls *walls;
-	void (*died)(void *sb); /* all its processes are gone */
-};
-
-/* Makes the home (as uid's) and all that commands need. The rest of sb is set:
- * id, uid, home. E_UNSUPPORTED: this machine cannot do what is asked for. */
-int sandbox_open(struct sandbox *sb, const struct sandbox_means *m,
-		 const struct sandbox_spec *spec, char **why) SBX_MUST_CHECK;
+/* Takes down what is asked for; m is borrowed. The rest of sb is set: id, uid,
+ * home. */
+void sandbox_ask(struct sandbox *sb, const struct sandbox_means *m,
+		 const struct sandbox_spec *spec);
+/* Makes the home, as uid's; blocks. E_SYS with errno. */
+int sandbox_make_home(struct sandbox *sb, int homes_fd) SBX_MUST_CHECK;
 /* Closes and frees what it holds; the struct itself goes when nobody is in it
  * any more (sandbox_leave). The home stays. */
 void sandbox_drop(struct sandbox *sb);

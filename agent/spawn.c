@@ -286,10 +286,13 @@ spawn_start(struct spawner *s, const struct spawn_spec *spec,
 	    struct spawn_child *out, struct spawn_error *err)
 {
 	struct spawn_child child = {-1, -1, -1};
+	const struct spawn_confine *c = spec->confine;
 	struct spawn_job j = {.spec = spec};
 	char **paths;
 	int r, eno;
 
+	if (c != NULL && c->make != NULL && c->make(c->arg, err) != 0)
+		return E_INVALID;
 	assert(spec->fds[0] > 2 && spec->fds[1] > 2 && spec->fds[2] > 2);
 	j.paths = paths = spawn_paths(spec);
 	r = spawn_child(s, &j, &child);

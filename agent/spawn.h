@@ -15,6 +15,7 @@
 #include "base/defs.h"
 
 struct ns;
+struct spawn_error;
 struct spawner;
 
 #define SPAWN_LIMITS_MAX 8
@@ -33,6 +34,10 @@ struct spawn_confine {
 		struct rlimit limit;
 	} limits[SPAWN_LIMITS_MAX];
 	unsigned nlimits;
+	/* Makes what is made only when a child is to be confined; 0, or *err.
+	 * NULL: nothing. */
+	int (*make)(void *arg, struct spawn_error *err);
+	void *arg;
 };
 
 struct spawn_spec {

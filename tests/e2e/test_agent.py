@@ -1070,3 +1070,15 @@ def test_control_peers(tmp):
         # The HTTP socket is the worker's too.
         st = os.stat(a.socket)
         assert (st.st_uid, st.st_mode & 0o777) == (65001, 0o660)
+
+
+@root
+def test_homes_that_cannot_be_made(tmp):
+    """It is said why, and what was taken for them is given back."""
+    with Agent(tmp, SBX_CAPACITY="1") as a:
+        os.rmdir(tmp / "homes")
+        for _ in range(3):
+            status, got = a.call("POST", "/v1/sandboxes", {"count": 2})
+            assert (status, got["code"]) == (500, "internal")
+            assert "home: No such file" in got["error"]
+        assert a.get("/health")[1]["sandboxes"] == 0

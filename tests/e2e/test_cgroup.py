@@ -64,6 +64,8 @@ def test_life(tmp, group, prefix):
         health = a.get("/health")[1]
         assert (health["cgroup"], health["namespaces"]) == (True, not prefix)
         one, two = a.create(), a.create()
+        assert groups(group) == []  # nothing runs yet
+        assert one.exec("true").code == two.exec("true").code == 0
         assert sorted(groups(group)) == sorted(f"sbx-{s.id}"
                                                for s in (one, two))
         # From inside, of another sandbox, of a fork.
@@ -97,7 +99,7 @@ def test_leftover(tmp, group):
     with Agent(tmp, SBX_CGROUP=group):
         assert groups(group) == []
     with Agent(tmp, SBX_CGROUP=group) as a:
-        a.create()
+        a.create().exec("true")
         a.proc.kill()
         a.proc.wait()
         assert len(groups(group)) == 1
@@ -109,7 +111,7 @@ def test_leftover(tmp, group):
 def test_one_agent_each(tmp, group):
     (tmp / "b").mkdir()
     with Agent(tmp, SBX_CGROUP=group) as a:
-        a.create()
+        a.create().exec("true")
         with Agent(tmp / "b", SBX_CGROUP=group) as b:
             assert b.get("/health")[1]["cgroup"] is False
             assert "another agent" in b.log.read_text()
