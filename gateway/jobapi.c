@@ -18,14 +18,9 @@
 #include "gateway/snapapi.h"
 #include "net/http1.h"
 
-#define PAGE_DEFAULT 100
-#define PAGE_MAX     1000
-#define PAGE_BYTES   (4U << 20) /* a page ends early when it has so many */
-#define LABELS_MAX   16
-
 /* --- helpers ----------------------------------------------------------- */
-static struct jobs *
-service(const struct api_req *r)
+struct jobs *
+jobapi_service(const struct api_req *r)
 {
 	const struct jobapi *ja = r->arg;
 
@@ -47,8 +42,8 @@ not_found(struct api_req *r)
 }
 
 /* Whether who may do that in namespace param 0; else it is answered. */
-static bool
-may(struct api_req *r, bool change)
+bool
+jobapi_may(struct api_req *r, bool change)
 {
 	struct strv ns = r->param[0];
 
@@ -68,11 +63,12 @@ may(struct api_req *r, bool change)
 int
 jobapi_find(struct api_req *r, bool change, struct job *out)
 {
-	int res = api_may_read(&r->who, r->param[0])
-		      ? jobs_get(service(r), r->param[0], r->param[1], out)
-		      : E_NOTFOUND;
+	int res =
+	    api_may_read(&r->who, r->param[0])
+		? jobs_get(jobapi_service(r), r->param[0], r->param[1], out)
+		: E_NOTFOUND;
 
-	if (res == 0 && change && !may(r, true)) {
+	if (res == 0 && change && !jobapi_may(r, true)) {
 		job_clear(out);
 		return E_DENIED;
 	}
@@ -88,7 +84,7 @@ jobapi_reply(struct api_req *r, const struct job *j)
 {
 	struct strbuf b = {0};
 
-	jobjson_add(&b, j, jobs_conf(service(r)), r->who.origin);
+	jobjson_add(&b, j, jobs_conf(jobapi_service(r)), r->who.origin);
 	strbuf_addc(&b, '\n');
 	api_reply_json(r, 200, &b, NULL);
 	strbuf_clear(&b);
@@ -205,7 +201,7 @@ created(struct api_req *r, const struct job *j, const struct strbuf *ignored)
 {
 	struct strbuf b = {0};
 
-	jobjson_add(&b, j, jobs_conf(service(r)), r->who.origin);
+	jobjson_add(&b, j, jobs_conf(jobapi_service(r)), r->who.origin);
 	if (ignored->len != 0) {
 		b.len--; /* the closing brace */
 		strbuf_adds(&b, ",\"ignoredFields\":");
@@ -235,7 +231,8 @@ create_body(struct api_req *r, const struct json *root)
 	}
 	ns = xstrndup(r->param[0].p, r->param[0].len);
 	user = xstrndup(r->who.name.p, r->who.name.len);
-	res = jobs_create(service(r), ns, user, &spec, &j, &existed, &text);
+	res = jobs_create(jobapi_service(r), ns, user, &spec, &j, &existed,
+			  &text);
 	if (res == 0) {
 		created(r, &j, &ignored);
 		job_clear(&j);
@@ -253,7 +250,7 @@ create_body(struct api_req *r, const struct json *root)
 static void
 create_cb(struct api_req *r)
 {
-	if (!may(r, true))
+	if (!jobapi_may(r, true))
 		return;
 	if (!names_ok(r->param[0])) { /* an admin may name any */
 		api_error(r, 400, "bad_request",
@@ -261,160 +258,6 @@ create_cb(struct api_req *r)
 		return;
 	}
 	api_body_json(r, 0, create_body);
-}
-
-/* --- lists ------------------------------------------------------------- */
-struct page {
-	struct api_req *r;
-	struct strbuf out;
-	const char *sep;
-	uint64_t left, last;
-	bool more;
-};
-
-/* What a list is asked for. */
-struct listing {
-	struct job_query q;
-	struct job_pairs labels;
-	struct job_words tags;
-	uint64_t limit;
-};
-
-static int
-parse_label(struct api_req *r, struct strv v, struct job_pairs *labels)
-{
-	struct strv key;
-
-	if (labels->n == LABELS_MAX) {
-		api_error(r, 400, "bad_request", "label: more than %d",
-			  LABELS_MAX);
-		return E_INVALID;
-	}
-	(void)strv_cut(&v, '=', &key);
-	if (key.len == 0 || v.p == NULL) {
-		api_error(r, 400, "bad_request", "label: must be key=value");
-		return E_INVALID;
-	}
-	jobspec_push(labels, key, v);
-	return 0;
-}
-
-static int
-bad_param(struct api_req *r, struct strv name, const char *what)
-{
-	api_error(r, 400, "bad_request", "%.*s: %s", STRV_ARG(name), what);
-	return E_INVALID;
-}
-
-static int
-parse_param(struct api_req *r, struct strv name, struct strv v,
-	    struct listing *li)
-{
-	struct job_query *q = &li->q;
-	enum job_stage stage;
-	enum job_state state;
-
-	if (strv_eq(name, STRV("stage"))) {
-		if (job_stage_parse(v, &stage) != 0)
-			return bad_param(r, name,
-					 "must be SCHEDULING, RUNNING, "
-					 "COMPLETED, CANCELED, ERROR or "
-					 "DELETED");
-		q->stages |= 1U << stage;
-	} else if (strv_eq(name, STRV("state"))) {
-		if (job_state_parse(v, &state) != 0)
-			return bad_param(r, name, "is not a state of jobs");
-		q->states |= 1U << state;
-	} else if (strv_eq(name, STRV("label"))) {
-		return parse_label(r, v, &li->labels);
-	} else if (strv_eq(name, STRV("tag"))) {
-		if (li->tags.n == JOBSPEC_TAGS_MAX)
-			return bad_param(r, name, "too many of them");
-		jobspec_push_word(&li->tags, v);
-	} else if (strv_eq(name, STRV("limit"))) {
-		if (strv_parse_u64(v, PAGE_MAX, false, &li->limit) != 0 ||
-		    li->limit == 0)
-			return bad_param(r, name, "must be from 1 to 1000");
-	} else if (strv_eq(name, STRV("cursor"))) {
-		if (strv_parse_u64(v, INT64_MAX, true, &q->before) != 0 ||
-		    q->before == 0)
-			return bad_param(r, name, "is not one of ours");
-	}
-	return 0;
-}
-
-static bool
-page_cb(const struct job *j, void *arg)
-{
-	struct page *p = arg;
-
-	if (p->left == 0 || p->out.len > PAGE_BYTES) {
-		p->more = true;
-		return false;
-	}
-	strbuf_adds(&p->out, p->sep);
-	jobjson_add(&p->out, j, jobs_conf(service(p->r)), p->r->who.origin);
-	p->sep = ",\n";
-	p->left--;
-	p->last = j->seq;
-	return true;
-}
-
-/* The same request, as it was sent, for what comes after the last one. */
-static char *
-next_link(const struct page *p)
-{
-	struct strv rest = p->r->query, one;
-	struct strbuf b = {0};
-	const char *sep = "?";
-
-	if (!p->more || p->r->who.origin.len == 0)
-		return NULL;
-	strbuf_addf(&b, "Link: <%.*s%.*s", STRV_ARG(p->r->who.origin),
-		    STRV_ARG(p->r->path));
-	while (strv_cut(&rest, '&', &one)) {
-		if (one.len == 0 || strv_starts(one, STRV("cursor=")))
-			continue;
-		strbuf_addf(&b, "%s%.*s", sep, STRV_ARG(one));
-		sep = "&";
-	}
-	strbuf_addf(&b, "%scursor=%llu>; rel=\"next\"\r\n", sep,
-		    (unsigned long long)p->last);
-	return strbuf_take(&b);
-}
-
-static void
-list_cb(struct api_req *r)
-{
-	struct listing li = {.limit = PAGE_DEFAULT};
-	struct page p = {.r = r, .sep = ""};
-	struct strv name, value;
-	size_t pos = 0;
-	char *ns = NULL, *link;
-
-	if (!may(r, false))
-		return;
-	while (api_query_next(r, &pos, &name, &value))
-		if (parse_param(r, name, value, &li) != 0)
-			goto out;
-	li.q.labels = &li.labels;
-	li.q.tags = &li.tags;
-	p.left = li.limit;
-	li.q.ns = ns = xstrndup(r->param[0].p, r->param[0].len);
-	strbuf_addc(&p.out, '[');
-	if (jobs_list(service(r), &li.q, page_cb, &p) != 0) {
-		api_error(r, 503, "store", "jobs cannot be read now");
-		goto out;
-	}
-	strbuf_adds(&p.out, "]\n");
-	link = next_link(&p);
-	api_reply_json(r, 200, &p.out, link);
-	free(link);
-out:
-	strbuf_clear(&p.out);
-	jobspec_clear_pairs(&li.labels);
-	jobspec_clear_words(&li.tags);
-	free(ns);
 }
 
 /* --- one job ----------------------------------------------------------- */
@@ -453,8 +296,8 @@ cancel_cb(struct api_req *r)
 		snapapi_cancel(r, snapshots_of(r), ms);
 		return;
 	}
-	if (jobs_stop(service(r), r->param[0], r->param[1], r->who.name, ms) !=
-	    0) {
+	if (jobs_stop(jobapi_service(r), r->param[0], r->param[1], r->who.name,
+		      ms) != 0) {
 		api_error(r, 503, "store", "the job cannot be canceled now");
 		return;
 	}
@@ -474,8 +317,8 @@ pause_or_resume(struct api_req *r, bool pause)
 	if (jobapi_find(r, true, &j) != 0)
 		return;
 	job_clear(&j);
-	res = jobs_pause(service(r), r->param[0], r->param[1], r->who.name,
-			 pause, &why);
+	res = jobs_pause(jobapi_service(r), r->param[0], r->param[1],
+			 r->who.name, pause, &why);
 	if (res == E_BUSY) {
 		api_error(r, 409, "conflict", "%s", why);
 	} else if (res != 0) {
@@ -511,7 +354,7 @@ labels_body(struct api_req *r, const struct json *root)
 		api_error(r, 400, "bad_request", "labels: is missing");
 	else if (jobspec_parse_labels(v, &labels, &why) != 0)
 		api_error(r, 400, "bad_request", "%s", why.s);
-	else if (jobs_set_labels(service(r), r->param[0], r->param[1],
+	else if (jobs_set_labels(jobapi_service(r), r->param[0], r->param[1],
 				 &labels) != 0)
 		api_error(r, 503, "store", "the labels cannot be stored now");
 	else if (jobapi_find(r, true, &j) == 0) {
@@ -559,8 +402,8 @@ history_cb(struct api_req *r)
 		return;
 	h.ns = j.ns;
 	strbuf_addc(&h.out, '[');
-	if (jobs_steps(service(r), j.ns, strv_of(j.id), 0, history_step, &h) !=
-	    0) {
+	if (jobs_steps(jobapi_service(r), j.ns, strv_of(j.id), 0, history_step,
+		       &h) != 0) {
 		api_error(r, 503, "store", "jobs cannot be read now");
 	} else {
 		strbuf_adds(&h.out, "]\n");
@@ -575,7 +418,7 @@ hardware_cb(struct api_req *r)
 {
 	struct strbuf b = {0};
 
-	jobjson_add_hardware(&b, jobs_conf(service(r)));
+	jobjson_add_hardware(&b, jobs_conf(jobapi_service(r)));
 	strbuf_addc(&b, '\n');
 	api_reply_json(r, 200, &b, NULL);
 	strbuf_clear(&b);
@@ -590,7 +433,7 @@ jobapi_new(struct api *a, struct jobs *js, struct snapshots *snapshots)
 		api_handler *fn;
 	} routes[] = {{"GET", "/api/jobs/hardware", hardware_cb},
 		      {"POST", "/api/jobs/:ns", create_cb},
-		      {"GET", "/api/jobs/:ns", list_cb},
+		      {"GET", "/api/jobs/:ns", jobapi_list},
 		      {"GET", "/api/jobs/:ns/:id", get_cb},
 		      {"POST", "/api/jobs/:ns/:id/cancel", cancel_cb},
 		      {"POST", "/api/jobs/:ns/:id/pause", pause_cb},

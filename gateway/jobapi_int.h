@@ -25,6 +25,9 @@ struct jobapi {
 
 #define JOBAPI_KEEP_ALIVE_MS 15000
 
+struct jobs *jobapi_service(const struct api_req *r);
+/* Whether who may do that in namespace param 0; else it is answered. */
+bool jobapi_may(struct api_req *r, bool change) SBX_MUST_CHECK;
 /* Param 0 is a namespace and param 1 the id of a job in it that who may read
  * (or change); else it is answered. The same answer for a job that does not
  * exist and for one of others. */
@@ -45,6 +48,8 @@ bool jobapi_flag(const struct api_req *r, const char *name, bool deflt);
 api_handler jobapi_events;
 /* Answers now or later. what: "running" or "terminal". */
 void jobapi_wait(struct api_req *r, const struct job *j, struct strv what);
+/* jobapi_list.c */
+api_handler jobapi_list;
 /* jobapi_logs.c */
 api_handler jobapi_logs;
 

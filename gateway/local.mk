@@ -115,6 +115,7 @@ libgateway_a_SOURCES = \
 	gateway/jobapi.c \
 	gateway/jobapi.h \
 	gateway/jobapi_int.h \
+	gateway/jobapi_list.c \
 	gateway/jobapi_logs.c \
 	gateway/jobapi_watch.c \
 	gateway/jobconf.c \

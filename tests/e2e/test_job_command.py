@@ -99,6 +99,24 @@ def test_line_ends_are_refused(ann):
         ann.wait(job["id"])["status"]["message"]
 
 
+@pytest.mark.parametrize("more", [
+    {"sandbox": True}, {"workingDir": "/"},
+    {"files": [{"path": "/x", "content": ""}]}])
+def test_what_is_for_the_local_launcher(ann, more):
+    done = ann.wait(ann.create(["true"], **more)["id"])["status"]
+    assert done["state"] == "FAILED"
+    assert "are for the local launcher" in done["message"]
+
+
+def test_no_pause(ann):
+    job = ann.create(["/bin/sleep", "1000"])
+    ann.wait(job["id"], "running")
+    r = ann.json("POST", ann.path(job["id"], "pause"), status=409)
+    assert "this launcher cannot pause a job" in r["error"]
+    ann.cancel(job["id"], "?grace=0s")
+    ann.wait(job["id"])
+
+
 def test_a_start_that_fails(tmp):
     gw = CommandControl(tmp, "bad", """
 [launcher bad]
