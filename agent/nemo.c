@@ -61,9 +61,8 @@ nemo_hold(struct nemo *n, size_t bytes)
 }
 
 struct json_doc *
-nemo_json(struct nemo_call *c)
+nemo_json(struct strv text)
 {
-	struct strv text = {c->body.s, c->body.len};
 	struct json_doc *d = NULL;
 
 	if (json_parse(text, &d, NULL) != 0 ||
@@ -72,7 +71,6 @@ nemo_json(struct nemo_call *c)
 		if (json_parse(STRV("{}"), &d, NULL) != 0)
 			d = NULL; /* cannot be */
 	}
-	strbuf_clear(&c->body);
 	return d;
 }
 
@@ -149,12 +147,12 @@ static const struct nemo_route {
 	enum http_method method;
 	const char *path;
 	void (*fn)(struct nemo_call *c);
-	bool body;
+	uint64_t body; /* at most; 0: none is looked at */
 } nemo_routes[] = {
-    {M_GET, "/health", nemo_health, false},
-    {M_POST, "/exec", nemo_exec, true},
-    {M_POST, "/upload", nemo_upload, true},
-    {M_GET, "/download", nemo_download, false},
+    {M_GET, "/health", nemo_health, 0},
+    {M_POST, "/exec", nemo_exec, NEMO_EXEC_MAX},
+    {M_POST, "/upload", nemo_upload, NEMO_BODY_MAX},
+    {M_GET, "/download", nemo_download, 0},
 };
 
 static void
@@ -176,8 +174,9 @@ nemo_request_cb(struct httpd_req *rq, void *arg)
 
 		if (r->method != h->method || !strv_eq(path, strv_of(r->path)))
 			continue;
-		if (r->body && httpd_has_body(rq)) {
+		if (r->body != 0 && httpd_has_body(rq)) {
 			c->run = r->fn;
+			httpd_set_max_body(rq, r->body);
 			httpd_body_resume(rq);
 		} else {
 			r->fn(c);

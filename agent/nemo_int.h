@@ -12,6 +12,7 @@
 
 #define NEMO_JSON_TYPE "application/json"
 #define NEMO_BODY_MAX  (128U << 20) /* an upload of 96 MiB */
+#define NEMO_EXEC_MAX  (4U << 20)   /* a command; the kernel takes less */
 #define NEMO_OUT_MAX   (64U << 20)  /* of one stream of one command */
 #define NEMO_HELD_MAX  (512U << 20) /* bodies and output, of all calls */
 
@@ -46,9 +47,8 @@ void nemo_error(struct nemo_call *c, unsigned status, const char *fmt, ...)
     SBX_PRINTF(3, 4);
 /* Accounts for n more bytes in memory; false: too much. */
 bool nemo_hold(struct nemo *n, size_t bytes);
-/* The body as an object, and lets go of its text; an empty object for what is
- * none. Free it. */
-struct json_doc *nemo_json(struct nemo_call *c);
+/* A body as an object; an empty one for what is none. Free it. */
+struct json_doc *nemo_json(struct strv text);
 
 void nemo_exec(struct nemo_call *c);
 void nemo_upload(struct nemo_call *c);

@@ -232,9 +232,9 @@ nemoexec_start(struct nemo_call *c, const char *cmd, double seconds,
 void
 nemo_exec(struct nemo_call *c)
 {
-	/* Before the text goes. */
-	char *said = nemo_timeout_text((struct strv){c->body.s, c->body.len});
-	struct json_doc *doc = nemo_json(c);
+	struct strv body = {c->body.s, c->body.len};
+	char *said = nemo_timeout_text(body);
+	struct json_doc *doc = nemo_json(body);
 	const struct json *cmd = json_get(json_root(doc), "cmd");
 	const struct json *timeout = json_get(json_root(doc), "timeout");
 	double seconds;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * POST /upload and GET /download: whole files, as open(path, "wb") and "rb"
- * have them: what exists is written anew in its place. The disk is a thread's;
- * a download is read while it is sent.
+ * have them: what exists is written anew in its place. The disk is a thread's,
+ * and so is the text of an upload, from parsing it to letting go of it: a
+ * hundred megabytes take too long for the loop. A download is read while it is
+ * sent.
  */
 #include "config.h"
 
@@ -30,15 +32,14 @@ struct nemofile {
 	struct work_job job;
 	struct nemo_call *c; /* NULL: the client has gone */
 	struct nemo *n;
-	struct json_doc *doc; /* upload: what follows is borrowed from it */
-	const char *content, *mode;
 	char *path;
 	int fd;
 	uint64_t size, at;
 	struct strbuf data;
 	bool begun;
-	int eno;     /* why it failed, or */
-	char *error; /* in words; NULL: as eno says */
+	bool missing; /* upload: path or content */
+	int eno;      /* why it failed, or */
+	char *error;  /* in words; NULL: as eno says */
 };
 
 static void
@@ -46,7 +47,6 @@ nemofile_free(struct nemofile *x)
 {
 	fd_close(&x->fd);
 	strbuf_clear(&x->data);
-	json_doc_free(x->doc);
 	free(x->path);
 	free(x->error);
 	free(x);
@@ -171,28 +171,59 @@ nemofile_open_new(const char *path)
 }
 
 static void
-nemofile_upload_job(struct work_job *j)
+nemofile_put(struct nemofile *x, const char *mode, struct strv data)
 {
-	struct nemofile *x = CONTAINER_OF(j, struct nemofile, job);
-	const char *why = NULL;
-	mode_t mode;
+	mode_t bits;
 
-	if (!nemo_base64(strv_of(x->content), &x->data, &why)) {
-		x->error = xstrdup(why);
-		return;
-	}
 	errno = 0;
 	x->fd = nemofile_open_new(x->path);
-	if (x->fd == -1 || fd_write_all(x->fd, x->data.s, x->data.len) != 0) {
+	if (x->fd == -1 || fd_write_all(x->fd, data.p, data.len) != 0) {
 		x->eno = errno != 0 ? errno : EIO;
 		return;
 	}
-	if (x->mode == NULL || *x->mode == '\0')
+	if (mode == NULL || *mode == '\0')
 		return;
-	if (!nemofile_mode(x->mode, &mode))
-		x->error = xasprintf("mode: '%.100s' is not octal", x->mode);
-	else if (fchmod(x->fd, mode) != 0)
+	if (!nemofile_mode(mode, &bits))
+		x->error = xasprintf("mode: '%.100s' is not octal", mode);
+	else if (fchmod(x->fd, bits) != 0)
 		x->eno = errno;
+}
+
+static void
+nemofile_upload(struct nemofile *x, const struct json *root)
+{
+	const struct json *content = json_get(root, "content");
+	const struct json *mode = json_get(root, "mode");
+	const char *path = json_string(json_get(root, "path"));
+	const char *text = json_string(content), *why = NULL;
+	struct strbuf data = {0};
+
+	if (path == NULL || *path == '\0' || content == NULL ||
+	    json_type(content) == JSON_NULL) {
+		x->missing = true;
+	} else if (text == NULL ||
+		   (mode != NULL && json_type(mode) != JSON_NULL &&
+		    json_string(mode) == NULL)) {
+		x->error = xstrdup("content, mode: not a string");
+	} else if (!nemo_base64(strv_of(text), &data, &why)) {
+		x->error = xstrdup(why);
+	} else {
+		x->path = xstrdup(path);
+		nemofile_put(x, json_string(mode),
+			     (struct strv){data.s, data.len});
+	}
+	strbuf_clear(&data);
+}
+
+static void
+nemofile_upload_job(struct work_job *j)
+{
+	struct nemofile *x = CONTAINER_OF(j, struct nemofile, job);
+	struct json_doc *doc = nemo_json((struct strv){x->data.s, x->data.len});
+
+	strbuf_clear(&x->data);
+	nemofile_upload(x, json_root(doc));
+	json_doc_free(doc);
 }
 
 static void
@@ -205,6 +236,8 @@ nemofile_uploaded(struct work_job *j)
 		return;
 	if (!j->ran)
 		nemo_error(x->c, 503, "too busy");
+	else if (x->missing)
+		nemo_error(x->c, 400, "missing path/content");
 	else if (x->eno != 0 || x->error != NULL)
 		nemofile_fail(x);
 	else {
@@ -216,30 +249,11 @@ nemofile_uploaded(struct work_job *j)
 void
 nemo_upload(struct nemo_call *c)
 {
-	struct json_doc *doc = nemo_json(c);
-	const struct json *root = json_root(doc);
-	const struct json *content = json_get(root, "content");
-	const struct json *mode = json_get(root, "mode");
-	const char *path = json_string(json_get(root, "path"));
-	struct nemofile *x;
+	struct nemofile *x = nemofile_new(c);
 
-	if (path == NULL || *path == '\0' || content == NULL ||
-	    json_type(content) == JSON_NULL) {
-		nemo_error(c, 400, "missing path/content");
-	} else if (json_string(content) == NULL ||
-		   (mode != NULL && json_type(mode) != JSON_NULL &&
-		    json_string(mode) == NULL)) {
-		nemo_error(c, 500, "content, mode: not a string");
-	} else {
-		x = nemofile_new(c);
-		x->doc = doc;
-		x->path = xstrdup(path);
-		x->content = json_string(content);
-		x->mode = json_string(mode);
-		nemofile_submit(x, nemofile_upload_job, nemofile_uploaded);
-		return;
-	}
-	json_doc_free(doc);
+	x->data = c->body;
+	c->body = (struct strbuf){0};
+	nemofile_submit(x, nemofile_upload_job, nemofile_uploaded);
 }
 
 /* --- download ---------------------------------------------------------- */

@@ -234,12 +234,13 @@ def test_request_errors(server):
     assert server.ask("POST", "/x", b"{}")[0] == 404
     assert server.ask("POST", "/health", b"{}")[0] == 404
     assert server.ask("PUT", "/exec", b"{}")[0] == 501
-    c = server.connection()
-    c.putrequest("POST", "/exec")
-    c.putheader("Content-Length", str(129 << 20))
-    c.endheaders()
-    r = c.getresponse()
-    assert r.status == 413 and "error" in json.loads(r.read())
+    for path, mib in (("/exec", 5), ("/upload", 129)):
+        c = server.connection()
+        c.putrequest("POST", path)
+        c.putheader("Content-Length", str(mib << 20))
+        c.endheaders()
+        r = c.getresponse()
+        assert r.status == 413 and "error" in json.loads(r.read())
 
 
 def test_old_http(server):
