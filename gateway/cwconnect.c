@@ -227,8 +227,10 @@ stream_begin(struct cwhttp *h)
 		return;
 	}
 	httpd_flush(h->r->rq);
-	if (h->call.method->client_streams)
-		cwcall_run(&h->call, NULL);
+	if (!h->call.method->client_streams)
+		return;
+	httpd_patient(h->r->rq);
+	cwcall_run(&h->call, NULL);
 }
 
 /* --- requests ---------------------------------------------------------- */

@@ -80,6 +80,14 @@ response_ms(const struct exchange *ex)
 
 /* --- the two bodies ---------------------------------------------------- */
 
+/* A stream of the control plane that was answered before it was at its end:
+ * there may be somebody who types, and a command that reads when it likes. */
+static bool
+talks_both_ways(const struct exchange *ex)
+{
+	return ex->to_api && !ex->request_ended && httpd_begun(ex->rq);
+}
+
 static void
 request_body(struct httpd_req *rq, struct bufq *in, bool end, void *arg)
 {
@@ -103,7 +111,9 @@ request_body(struct httpd_req *rq, struct bufq *in, bool end, void *arg)
 	httpc_flush(ex->up);
 	if (httpc_over_high(ex->up)) {
 		httpd_body_pause(ex->rq);
-		timer_set(&ex->stall, worker_conf(ex->path->w)->t.write);
+		if (!talks_both_ways(ex))
+			timer_set(&ex->stall,
+				  worker_conf(ex->path->w)->t.write);
 	}
 }
 
@@ -218,6 +228,8 @@ response_head(struct httpc *c, const struct http_head *h, bool interim,
 		bad_response(ex, "its head is too large to send on");
 		return;
 	}
+	if (talks_both_ways(ex))
+		httpd_patient(ex->rq);
 	/* Leaves with the body if that is here already. */
 	task_post(httpd_loop(ex->rq), &ex->flush);
 }

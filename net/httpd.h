@@ -158,6 +158,10 @@ void httpd_body_pause(struct httpd_req *rq);
  * all. A response before that is the connection's last. */
 int httpd_body_lend(struct httpd_req *rq, uint64_t *left);
 void httpd_body_return(struct httpd_req *rq, uint64_t n);
+/* This exchange may pause for as long as its client likes, in either direction:
+ * there may be somebody who types and looks. (Who is allowed that is known by
+ * then, and a peer that vanished is found out by the transport.) */
+void httpd_patient(struct httpd_req *rq);
 uint64_t httpd_body_bytes(const struct httpd_req *rq); /* received so far */
 /* Sets the bound for this request's body (0: none): 413 beyond it. */
 void httpd_set_max_body(struct httpd_req *rq, uint64_t bytes);

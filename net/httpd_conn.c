@@ -218,7 +218,8 @@ httpd_conn_watch(struct httpd_conn *c)
 {
 	const struct httpd_options *o = &c->s->o;
 	bool in = httpd_req_waits(c->rq);
-	bool out = stream_output(c->st)->len > 0;
+	bool out = stream_output(c->st)->len > 0 &&
+		   (!c->rq->patient || c->rq->resp == RESP_DONE);
 	uint64_t now, due, t;
 
 	if (!in && !out && c->in.since_ms == 0 && c->out.since_ms == 0) {

@@ -113,6 +113,7 @@ struct httpd_req {
 	bool keep : 1;      /* the connection goes on after this */
 	bool last : 1;      /* it must not */
 	bool head_only : 1; /* the response has no body on the wire */
+	bool patient : 1;   /* pauses are not judged */
 	uint64_t max_body;
 	uint64_t waited_ms; /* for body bytes, in sum (body_rate) */
 	uint64_t wait_from;

@@ -64,8 +64,9 @@ req_alive(const struct httpd_req *rq)
 bool
 httpd_req_waits(const struct httpd_req *rq)
 {
-	return rq->reading && !rq->paused && !rq->lent && !rq->c->body.done &&
-	       rq->resp != RESP_DONE && rq->in.len < HTTPD_IN_LIMIT;
+	return rq->reading && !rq->paused && !rq->lent && !rq->patient &&
+	       !rq->c->body.done && rq->resp != RESP_DONE &&
+	       rq->in.len < HTTPD_IN_LIMIT;
 }
 
 static bool
@@ -270,4 +271,10 @@ void
 httpd_body_pause(struct httpd_req *rq)
 {
 	rq->paused = true;
+}
+
+void
+httpd_patient(struct httpd_req *rq)
+{
+	rq->patient = true; /* a timer that runs finds nothing to judge */
 }

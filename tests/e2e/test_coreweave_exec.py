@@ -101,16 +101,20 @@ def reason_of(e):
 class Box:
     """A sandbox and what can be asked of it."""
 
-    def __init__(self, user, command=SLEEP, running=True, **more):
+    def __init__(self, user, command=SLEEP, running=True, **container):
         self.user = user
-        self.id = user.create(command, sandbox=True, **more)["id"]
+        self.id = self.rpc("CreateSandbox", sandboxId=None, sandbox={
+            "spec": {"containers": [{
+                "name": "box", "image": "python:3.12", "command": command[0],
+                "args": command[1:], **container}]}})["sandboxId"]
         if running:
             got = user.wait(self.id, "running")["status"]
             assert got["stage"] == "RUNNING", got
 
     def rpc(self, name, status=200, headers=None, **fields):
-        r = self.user.ask("POST", SERVICE + name,
-                          {"sandboxId": self.id, **fields},
+        if "sandboxId" not in fields:
+            fields = {"sandboxId": self.id, **fields}
+        r = self.user.ask("POST", SERVICE + name, fields,
                           {"Content-Type": "application/json",
                            **(headers or {})}, timeout=60 * paths.SLOW)
         assert r.status == status, (r.status, r.body[:1000])
@@ -178,7 +182,8 @@ def collect(s):
 @pytest.fixture(scope="module")
 def gw(module_tmp):
     g = Control(module_tmp,
-                jobs="log_max = 1M\n[coreweave]\nenabled = yes\n")
+                jobs="log_max = 1M\n[coreweave]\nenabled = yes\n"
+                     "[timeouts]\nbody = 200ms\nwrite = 200ms\n")
     for name in ("ann", "ben"):
         g.user(name)
     g.user("eve", "--role", "readonly")
@@ -193,7 +198,7 @@ def ann(gw):
 
 @pytest.fixture(scope="module")
 def box(ann):
-    return Box(ann, environment={"FROM_CONTAINER": "yes"})
+    return Box(ann, environmentVariables={"FROM_CONTAINER": "yes"})
 
 
 # --- Exec -----------------------------------------------------------------
@@ -202,7 +207,7 @@ def test_exec_output_env_and_code(box):
         "printf 'a\\0\\377'; echo oops >&2; echo $A-$FROM_CONTAINER; exit 3",
         env={"A": "b"})
     assert (code, out, err) == (3, b"a\0\xffb-yes\n", b"oops\n")
-    assert box.exec("/bin/true") == (0, b"", b"")
+    assert box.exec("/bin/true", container="box") == (0, b"", b"")
     assert box.sh("kill -9 $$")[0] == 137
     assert box.sh("cat; echo done")[1] == b"done\n"  # no input
 
@@ -302,9 +307,27 @@ def test_stream_both_ways_at_the_same_time(box):
             s.say({"stdin": b64(text)})
             m = s.hear()
             assert base64.b64decode(m["output"]["data"]) == text
+        time.sleep(0.5)  # nobody types: longer than a body may pause
+        s.say({"stdin": b64(b"still here\n")})
+        assert base64.b64decode(s.hear()["output"]["data"]) == b"still here\n"
         s.say({"close": {}})
         assert s.hear()["exit"]["exitCode"] == 0
         assert s.hear() is None
+
+
+def test_stream_input_that_nobody_reads(box):
+    """The client waits, for as long as it takes."""
+    data = bytes(1 << 20)
+    with box.stream("/bin/sh", "-c", "sleep 0.7; wc -c") as s, \
+            concurrent.futures.ThreadPoolExecutor(1) as pool:
+        def feed():
+            for i in range(0, len(data), 65536):
+                s.say({"stdin": b64(data[i:i + 65536])})
+            s.half_close()
+
+        fed = pool.submit(feed)
+        assert collect(s)[:2] == (0, b"%d\n" % len(data))
+        fed.result()
 
 
 def test_stream_input_is_whole(box):

@@ -180,6 +180,8 @@ request_cb(struct httpd_req *rq, void *arg)
 	w->requests++;
 	if (strv_eq(path, STRV("/count"))) {
 		w->got = 0;
+		if (w->patient)
+			httpd_patient(rq);
 		httpd_set_cbs(rq, &count_cbs, w);
 	} else if (strv_eq(path, STRV("/echo"))) {
 		(void)httpd_begin(rq, 200, STRV("OK"), BODY_UNTIL_CLOSE, 0, 0);

@@ -33,6 +33,7 @@ struct web {
 	size_t left; /* of big */
 	struct bufq *in;
 	bool stop_at_once; /* /keep: pauses itself */
+	bool patient;      /* /count: the body may take its time */
 
 	/* what came about */
 	unsigned requests, closed, conn_closed, refused, drained, peer_eof;

@@ -90,6 +90,22 @@ test_body_timeout(void **state)
 	assert_int_equal(w->status, 408);
 }
 
+/* Whoever may type has all the time there is. */
+static void
+test_body_timeout_patient(void **state)
+{
+	struct web *w = *state;
+
+	w->o.body_ms = SHORT_MS;
+	w->patient = true;
+	web_open(w);
+	web_send(w, "POST /count" POST_10 "1234");
+	help_pass(w->l, 3 * SHORT_MS);
+	assert_int_equal(w->closed, 0);
+	web_send(w, "567890");
+	web_expect(w, 200, "10");
+}
+
 /* A pause while the handler does not want the body is not the client's. */
 static void
 test_body_timeout_spares_waiting(void **state)
@@ -607,6 +623,7 @@ main(void)
 	    TCP(test_first_byte_timeout),
 	    TCP(test_head_timeout_is_absolute),
 	    TCP(test_body_timeout),
+	    T(test_body_timeout_patient),
 	    T(test_body_timeout_spares_waiting),
 	    TCP(test_body_rate),
 	    T(test_write_timeout),
