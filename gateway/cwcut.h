@@ -43,6 +43,7 @@ struct cwcut {
 	unsigned bits, nbits;
 	unsigned digits; /* of base64, since the last whole group */
 	unsigned pads;
+	uint8_t digit[256]; /* their values; 64: none */
 };
 
 /* name: of the member, borrowed. */

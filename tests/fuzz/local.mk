@@ -64,6 +64,12 @@ tests_fuzz_replay_frames_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_frames.c \
 tests_fuzz_replay_frames_LDADD = $(LIBAGENT) $(NET_LIBS) $(CJSON_LIBS) \
 	-lpthread
 
+check_PROGRAMS += tests/fuzz/replay_cwcut
+TESTS += tests/fuzz/replay_cwcut
+tests_fuzz_replay_cwcut_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_cwcut.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_cwcut_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS)
+
 check_PROGRAMS += tests/fuzz/replay_execwire
 TESTS += tests/fuzz/replay_execwire
 tests_fuzz_replay_execwire_SOURCES = tests/fuzz/fuzz.h \
@@ -88,6 +94,11 @@ noinst_PROGRAMS += tests/fuzz/fuzz_job
 tests_fuzz_fuzz_job_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_job.c
 tests_fuzz_fuzz_job_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_job_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS)
+
+noinst_PROGRAMS += tests/fuzz/fuzz_cwcut
+tests_fuzz_fuzz_cwcut_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_cwcut.c
+tests_fuzz_fuzz_cwcut_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_cwcut_LDADD = $(LIBGATEWAY) $(NET_LIBS) $(CJSON_LIBS)
 
 noinst_PROGRAMS += tests/fuzz/fuzz_execwire
 tests_fuzz_fuzz_execwire_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_execwire.c
