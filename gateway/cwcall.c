@@ -112,8 +112,16 @@ cwcall_bad_field(struct cwcall *c, const char *field, const char *fmt, ...)
 void
 cwcall_raw_begin(struct cwcall *c, const char *field, uint64_t size)
 {
+	struct strv before = STRV_NULL;
+
+	if (c->out.depth > 0) {
+		cwout_end(&c->out);
+		before = (struct strv){c->buf.s, c->buf.len};
+	}
 	if (!c->ended)
-		c->ops->raw_begin(c, field, size);
+		c->ops->raw_begin(c, before, field, size);
+	if (before.len > 0)
+		strbuf_clear(&c->buf);
 }
 
 void

@@ -32,9 +32,10 @@
  *
  * A method that does not stream: cwcall_reply(), fields, cwcall_answer(); or
  * cwcall_fail(). One that streams: as often as one likes cwcall_reply(),
- * fields, cwcall_send(); then cwcall_end() or cwcall_fail(). An answer that is
- * nothing but one large field: cwcall_raw_begin(), cwcall_raw() as writable()
- * has it, cwcall_end(); cwcall_fail() leaves it visibly cut short.
+ * fields, cwcall_send(); then cwcall_end() or cwcall_fail(). An answer with
+ * large fields: cwcall_reply() and the small ones, if there are any; then for
+ * each large one cwcall_raw_begin(), and cwcall_raw() as writable() has it;
+ * then cwcall_end(). cwcall_fail() leaves it visibly cut short.
  */
 #ifndef SBX_GATEWAY_CWCALL_H
 #define SBX_GATEWAY_CWCALL_H
@@ -85,9 +86,12 @@ struct cwcall_ops {
 	bool (*over_high)(const struct cwcall *c);
 	/* No (more) messages of the client, for now. */
 	void (*pause)(struct cwcall *c, bool on);
-	/* A message that is one large field: its size, then the bytes, then
-	 * end(). NULL for transports of streams. */
-	void (*raw_begin)(struct cwcall *c, const char *field, uint64_t size);
+	/* A message with large fields: what stands before them, if this is
+	 * the first one (in its codec, a whole message; empty: nothing), name
+	 * and size of one, its bytes, and so on, then end(). NULL for
+	 * transports of streams. */
+	void (*raw_begin)(struct cwcall *c, struct strv before,
+			  const char *field, uint64_t size);
 	void (*raw)(struct cwcall *c, struct strv piece);
 };
 
@@ -133,7 +137,7 @@ void cwcall_fail_with(struct cwcall *c, const struct cwerr *e);
 /* More than enough waits for the client: produce nothing until writable. */
 bool cwcall_over_high(const struct cwcall *c);
 void cwcall_pause(struct cwcall *c, bool on);
-/* Of method->out: all of it is that one field, with so many bytes. */
+/* A field of method->out, of so many bytes. */
 void cwcall_raw_begin(struct cwcall *c, const char *field, uint64_t size);
 void cwcall_raw(struct cwcall *c, struct strv piece);
 /* Ms that are left; UINT64_MAX: there is no deadline. */

@@ -22,6 +22,7 @@
 
 #define OUT_MAX  (4U << 20)   /* of each stream, in the answer of Exec */
 #define HELD_MAX (256U << 20) /* of all Execs together */
+#define PIECE    49152        /* of an answer at a time */
 #define COLS     80
 #define ROWS     24
 
@@ -34,6 +35,9 @@ struct cwexec {
 	struct strbuf out[2];
 	uint64_t produced[2];
 	size_t most;
+	bool ended;       /* the command */
+	unsigned pouring; /* this one of out... */
+	size_t poured;    /* so much of it */
 	/* StreamExec */
 	bool asked; /* init has come */
 	bool tty;
@@ -183,11 +187,36 @@ collect_cb(struct agentattach *run, unsigned stream, struct strv data,
 	strbuf_addv(b, data);
 }
 
+/* What was collected, as fast as the client takes it. */
+static void
+pour(struct cwexec *x)
+{
+	static const char *const names[] = {"stdout", "stderr"};
+
+	while (x->pouring < 2 && !cwcall_over_high(x->c)) {
+		const struct strbuf *b = &x->out[x->pouring];
+		size_t n = b->len - x->poured;
+
+		if (x->poured == 0)
+			cwcall_raw_begin(x->c, names[x->pouring], b->len);
+		if (n > PIECE)
+			n = PIECE;
+		if (n > 0)
+			cwcall_raw(x->c, (struct strv){b->s + x->poured, n});
+		x->poured += n;
+		if (x->poured == b->len) {
+			x->pouring++;
+			x->poured = 0;
+		}
+	}
+	if (x->pouring == 2)
+		cwcall_end(x->c);
+}
+
 static void
 collected_cb(struct agentattach *run, const struct agentattach_exit *e,
 	     void *arg)
 {
-	static const char *const bytes[] = {"stdout", "stderr"};
 	static const char *const cut[] = {"stdout_truncated",
 					  "stderr_truncated"};
 	static const char *const all[] = {"stdout_bytes_produced",
@@ -196,16 +225,23 @@ collected_cb(struct agentattach *run, const struct agentattach_exit *e,
 	struct cwout *w = cwcall_reply(x->c);
 
 	(void)run;
-	for (int i = 0; i < 2; i++)
-		cwout_bytes(w, bytes[i],
-			    (struct strv){x->out[i].s, x->out[i].len});
 	cwout_int(w, "exit_code", exit_code(e));
 	for (int i = 0; i < 2; i++)
 		cwout_bool(w, cut[i], x->produced[i] > x->out[i].len);
 	for (int i = 0; i < 2; i++)
 		cwout_int(w, all[i], (int64_t)x->produced[i]);
-	let_go(x);
-	cwcall_answer(x->c);
+	x->ended = true;
+	pour(x);
+}
+
+static void
+unary_writable_cb(struct cwcall *c, void *arg)
+{
+	struct cwexec *x = arg;
+
+	(void)c;
+	if (x->ended)
+		pour(x);
 }
 
 static void
@@ -222,7 +258,8 @@ unary_ready(const struct agentcall_to *to, void *arg)
 void
 cwexec_unary(struct cwcall *c)
 {
-	static const struct cwcall_cbs cbs = {.closed = closed_cb};
+	static const struct cwcall_cbs cbs = {.writable = unary_writable_cb,
+					      .closed = closed_cb};
 	int64_t most = cwmsg_int(c->req, "max_output_bytes");
 	struct cwexec *x;
 

@@ -226,24 +226,58 @@ cwraw_collect(struct cwhttp *h, void (*whole)(struct cwhttp *h))
 
 /* --- on its way out ---------------------------------------------------- */
 
-void
-cwraw_out_begin(struct cwcall *c, const char *field, uint64_t size)
+/* False: the head could not be written. */
+static bool
+begin_out(struct cwhttp *h, struct strv before)
 {
-	struct cwhttp *h = (struct cwhttp *)c;
-	uint64_t n = strlen(field) + strlen("{\"\":\"\"}") + (size + 2) / 3 * 4;
 	struct http_writer *w =
-	    httpd_begin(h->r->rq, 200, STRV_NULL, BODY_LENGTH, n, 256);
+	    httpd_begin(h->r->rq, 200, STRV_NULL, BODY_UNTIL_CLOSE, 0, 256);
 
 	h->out_begun = true;
 	http1_put(w, STRV("Content-Type"), STRV("application/json"));
 	http1_put(w, STRV("Cache-Control"), STRV("no-store"));
 	if (httpd_end_head(h->r->rq) != 0) {
 		httpd_abort(h->r->rq);
+		return false;
+	}
+	/* Its last brace comes when all is said. */
+	if (before.len > 0)
+		httpd_write(h->r->rq, before.p, before.len - 1);
+	httpd_write(h->r->rq, before.len > 2 ? "," : "{",
+		    before.len == 2 ? 0 : 1);
+	return true;
+}
+
+/* The end of a field. */
+static void
+end_field(struct cwhttp *h)
+{
+	struct strbuf b = {0};
+
+	base64_encode((struct strv){h->carry, h->ncarry}, &b);
+	strbuf_addc(&b, '"');
+	httpd_write(h->r->rq, b.s, b.len);
+	strbuf_clear(&b);
+	h->ncarry = 0;
+}
+
+void
+cwraw_out_begin(struct cwcall *c, struct strv before, const char *field,
+		uint64_t size)
+{
+	struct cwhttp *h = (struct cwhttp *)c;
+	struct strbuf name = {0};
+
+	(void)size; /* JSON need not know it */
+	if (h->out_begun) {
+		end_field(h);
+		httpd_write(h->r->rq, ",", 1);
+	} else if (!begin_out(h, before)) {
 		return;
 	}
-	httpd_write(h->r->rq, "{\"", 2);
-	httpd_write(h->r->rq, field, strlen(field));
-	httpd_write(h->r->rq, "\":\"", 3);
+	strbuf_addf(&name, "\"%s\":\"", field);
+	httpd_write(h->r->rq, name.s, name.len);
+	strbuf_clear(&name);
 }
 
 /* Whole groups of three go out; what is over waits. */
@@ -251,40 +285,37 @@ void
 cwraw_out(struct cwcall *c, struct strv piece)
 {
 	struct cwhttp *h = (struct cwhttp *)c;
+	struct strbuf b = {0};
 	size_t n;
 
-	strbuf_reset(&c->buf);
 	while (h->ncarry > 0 && h->ncarry < 3 && piece.len > 0) {
 		h->carry[h->ncarry++] = piece.p[0];
 		piece = strv_from(piece, 1);
 	}
 	if (h->ncarry == 3) {
-		base64_encode((struct strv){h->carry, 3}, &c->buf);
+		base64_encode((struct strv){h->carry, 3}, &b);
 		h->ncarry = 0;
 	}
 	if (h->ncarry == 0) {
 		n = piece.len - piece.len % 3;
-		base64_encode((struct strv){piece.p, n}, &c->buf);
+		base64_encode((struct strv){piece.p, n}, &b);
 		piece = strv_from(piece, n);
 		memcpy(h->carry, piece.p, piece.len);
 		h->ncarry = (unsigned)piece.len;
 	}
-	httpd_write(h->r->rq, c->buf.s, c->buf.len);
+	httpd_write(h->r->rq, b.s, b.len);
 	httpd_flush(h->r->rq);
+	strbuf_clear(&b);
 }
 
 void
 cwraw_out_end(struct cwhttp *h, bool whole)
 {
-	struct strbuf b = {0};
-
 	if (!whole) { /* it must not look as if it were */
 		httpd_abort(h->r->rq);
 		return;
 	}
-	base64_encode((struct strv){h->carry, h->ncarry}, &b);
-	strbuf_adds(&b, "\"}");
-	httpd_write(h->r->rq, b.s, b.len);
-	strbuf_clear(&b);
+	end_field(h);
+	httpd_write(h->r->rq, "}", 1);
 	httpd_end(h->r->rq);
 }

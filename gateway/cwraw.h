@@ -22,7 +22,8 @@ void cwraw_pause(struct cwhttp *h, bool on);
 void cwraw_clear(struct cwhttp *h);
 
 /* What struct cwcall_ops has for the way out; end(): after the message. */
-void cwraw_out_begin(struct cwcall *c, const char *field, uint64_t size);
+void cwraw_out_begin(struct cwcall *c, struct strv before, const char *field,
+		     uint64_t size);
 void cwraw_out(struct cwcall *c, struct strv piece);
 void cwraw_out_end(struct cwhttp *h, bool whole);
 
