@@ -429,6 +429,10 @@ order_cb(struct jobsock_conn *c, struct strv msg, void *arg)
 	} else if (strv_eq(verb, STRV("stop")) &&
 		   strv_parse_u64(msg, UINT32_MAX, true, &ms) == 0) {
 		stop(j, "stopped", ms);
+	} else if (strv_eq(verb, STRV("restop")) &&
+		   strv_parse_u64(msg, UINT32_MAX, true, &ms) == 0) {
+		if (j->kill_at == 0)
+			stop(j, "stopped", ms);
 	} else if (strv_eq(verb, STRV("keep"))) {
 		set_keep(j, true);
 	} else if (strv_eq(verb, STRV("unkeep"))) {

@@ -456,7 +456,8 @@ jobs_adopt(struct jobs *js)
 		launch_adopt(js->o.launcher, l->job.id, &callbacks, l,
 			     &l->launch);
 		if (l->job.state == JOB_TERMINATING)
-			launch_stop(l->launch, jobs_grace(js, &l->job.spec));
+			launch_stop_again(l->launch,
+					  jobs_grace(js, &l->job.spec));
 	}
 	free(f.v);
 	if (f.n != 0)

@@ -75,6 +75,15 @@ launch_stop(struct launch *j, uint64_t grace_ms)
 	j->launcher->ops->stop(j, grace_ms);
 }
 
+void
+launch_stop_again(struct launch *j, uint64_t grace_ms)
+{
+	if (j->launcher->ops->stop_again != NULL)
+		j->launcher->ops->stop_again(j, grace_ms);
+	else
+		j->launcher->ops->stop(j, grace_ms);
+}
+
 int
 launch_pause(struct launch *j, bool pause, const char **why)
 {

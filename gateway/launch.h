@@ -179,6 +179,9 @@ void launch_sweep(struct launcher *l, launch_known_cb known, void *arg);
  * first. A start that is under way is cancelled for good. After the end nothing
  * happens. */
 void launch_stop(struct launch *j, uint64_t grace_ms);
+/* The same for an adopted job that an earlier gateway has told to stop, as far
+ * as is known: the grace that it was given then counts, if it has got it. */
+void launch_stop_again(struct launch *j, uint64_t grace_ms);
 /* Freezes all processes of a job, or lets them go on; a stop does that too.
  * Whoever connects to its agent waits. E_UNSUPPORTED: it has no control group,
  * *why (static) says so. E_NOTFOUND: it does not run. */
@@ -245,6 +248,8 @@ struct launcher_ops {
 	void (*adopt)(struct launcher *l, const char *id, struct launch **out);
 	void (*sweep)(struct launcher *l, launch_known_cb known, void *arg);
 	void (*stop)(struct launch *j, uint64_t grace_ms);
+	void (*stop_again)(struct launch *j,
+			   uint64_t grace_ms); /* NULL: stop */
 	/* NULL: E_UNSUPPORTED, both */
 	int (*pause)(struct launch *j, bool pause, const char **why);
 	bool (*paused)(struct launch *j);

@@ -444,6 +444,19 @@ local_stop(struct launch *base, uint64_t grace_ms)
 	}
 }
 
+/* The supervisor keeps the time, so that nobody here need know it. */
+static void
+local_stop_again(struct launch *base, uint64_t grace_ms)
+{
+	struct local_job *j = JOB(base);
+
+	if (j->state == WAITING)
+		local_stop(base, grace_ms);
+	else if (j->state != OVER && j->sp != NULL)
+		(void)!seqpkt_sendf(j->sp, -1, "restop %llu",
+				    (unsigned long long)grace_ms);
+}
+
 static void
 local_drop(struct launch *base)
 {
@@ -493,6 +506,7 @@ static const struct launcher_ops ops = {
     .adopt = local_adopt,
     .sweep = launch_local_sweep,
     .stop = local_stop,
+    .stop_again = local_stop_again,
     .pause = launch_local_pause,
     .paused = launch_local_paused,
     .drop = local_drop,

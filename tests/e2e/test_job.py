@@ -270,8 +270,8 @@ def test_agents(tmp):
 TRAP = sh('trap "exit 0" TERM INT; echo up; sleep infinity & wait')
 
 
-def beside(tmp, argv, **spec):
-    return Job(tmp, argv=argv, mode="dedicated",
+def beside(tmp, argv, prefix=(), **spec):
+    return Job(tmp, prefix, argv=argv, mode="dedicated",
                env={"SBX_TOKEN": "t", "A": "b", **spec.pop("env", {})}, **spec)
 
 
@@ -654,7 +654,7 @@ def test_without_rights(tmp):
         assert "Permission denied" in j.log("stderr")
     with Job(tmp, prefix, argv=sh(DAEMONS)) as j:
         j.says("up")
-        assert len(processes_of(j.uid)) > 5
+        until(lambda: len(processes_of(j.uid)) > 5, "all of them")
         with j.order() as s:
             s.send(b"kill")
             while s.recv(4096):
@@ -665,10 +665,27 @@ def test_without_rights(tmp):
         j.says("up")
         j.proc.kill()
         until(lambda: not processes_of(j.uid), "everything has ended")
+    with beside(tmp, sh("echo up; read x; exit 3"), prefix=prefix) as j:
+        assert j.wait()["code"] == 3  # its agent goes with it
+        assert processes_of(j.uid) == []
+    # The machine's own files are not for it to write.
+    (tmp / "all").mkdir()
+    (tmp / "all").chmod(0o777)
+    with beside(tmp, ["true"], prefix=prefix, files=[
+            {"path": f"{tmp}/all/x", "content": "", "mode": 0o644}]) as j:
+        assert j.wait()["message"] == \
+            "files without a mount namespace: Operation not supported"
+    assert list((tmp / "all").iterdir()) == []
 
 
 @needs_root
 def test_with_a_user_namespace_only(tmp):
+    with beside(tmp, sh("cat a/x ~/y; id -u"), prefix=NO_ADMIN, cwd="/tmp",
+                files=[{"path": "/tmp/a/x", "content": "eA==", "mode": 0o644},
+                       {"path": "/root/y", "content": "eA==", "mode": 0o600}]
+                ) as j:
+        assert j.wait()["code"] == 0
+        assert j.log() == "xx0\n"
     with Job(tmp, NO_ADMIN, argv=sh("id -u; pwd; touch /usr/x; touch /tmp/x "
                                     "&& echo ok; cat /etc/shadow; true")) as j:
         assert j.wait()["code"] == 0

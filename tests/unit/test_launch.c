@@ -223,6 +223,22 @@ until_up(struct fixture *f)
 	}
 }
 
+static void
+put(struct fixture *f, const char *dir, const char *name, const char *text)
+{
+	char *path = xasprintf("%s/%s/%s", f->dir, dir, name);
+
+	assert_int_equal(file_write_atomic(path, text, strlen(text), 0600), 0);
+	free(path);
+}
+
+static void
+remove_job(struct fixture *f)
+{
+	launch_remove(f->l, ID);
+	until_gone(f, ID, ".");
+}
+
 static const struct launch_spec plain = {.mode = LAUNCH_COMMAND};
 
 /* --- tests ------------------------------------------------------------- */
@@ -348,6 +364,49 @@ stopped_before_it_began(void **state)
 	assert_int_equal(f->end.reason, LAUNCH_STOPPED);
 	assert_false(is_there(f, ID, "spec.json"));
 	launch_remove(f->l, ID);
+}
+
+/* Told anew by a gateway that does not know the grace of then. */
+static void
+stopped_again(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f, ID,
+	      "trap 'echo term' TERM; echo up; while [ ! -e $HOME/go ]; do "
+	      "sleep 0.01; done; exit 6",
+	      &plain);
+	until(f, &f->started);
+	until_up(f);
+	launch_stop(f->j, 3600000);
+	for (bool told = false; !told; (void)usleep(2000)) {
+		char *log = read_log(f, ID);
+
+		told = strstr(log, "\"term\"") != NULL;
+		free(log);
+	}
+	launcher_free(f->l);
+	make_launcher(f);
+	launch_adopt(f->l, ID, &cbs, f, &f->j);
+	launch_stop_again(f->j, 1);
+	f->started = 0;
+	until(f, &f->started);
+	(void)usleep(50000); /* a grace of 1 ms would be over */
+	put(f, "jobs/" ID "/fs/data/root", "go", "");
+	until(f, &f->ended);
+	assert_int_equal(f->end.reason, LAUNCH_STOPPED);
+	assert_int_equal(f->end.code, 6);
+	until_gone(f, ID, "fs");
+	remove_job(f);
+
+	f->ended = f->started = 0;
+	start(f, ID, "echo up; sleep 1000", &plain);
+	until(f, &f->started);
+	launch_stop_again(f->j, 60000); /* the first that it hears of it */
+	until(f, &f->ended);
+	assert_int_equal(f->end.reason, LAUNCH_STOPPED);
+	until_gone(f, ID, "fs");
+	remove_job(f);
 }
 
 /* At whatever point of its start a job is killed: it ends, and for good. */
@@ -531,15 +590,6 @@ more_than_may_start_at_once(void **state)
 /* --- the freezer -------------------------------------------------------- */
 
 static void
-put(struct fixture *f, const char *dir, const char *name, const char *text)
-{
-	char *path = xasprintf("%s/%s/%s", f->dir, dir, name);
-
-	assert_int_equal(file_write_atomic(path, text, strlen(text), 0600), 0);
-	free(path);
-}
-
-static void
 pauses(void **state)
 {
 	struct fixture *f = *state;
@@ -583,13 +633,6 @@ pauses(void **state)
 
 static const char writes[] = "echo x > $HOME/f; echo up; sleep 1000";
 #define F "fs/data/root/f"
-
-static void
-remove_job(struct fixture *f)
-{
-	launch_remove(f->l, ID);
-	until_gone(f, ID, ".");
-}
 
 static void
 keeps_a_file_system(void **state)
@@ -889,6 +932,7 @@ main(void)
 	    T(stopped_with_grace),
 	    T(killed),
 	    T(stopped_before_it_began),
+	    T(stopped_again),
 	    T(stopped_while_it_begins),
 	    T(times_out),
 	    T(agent_gets_ready_and_is_adopted),
