@@ -146,7 +146,8 @@ static const char *const migrations[] = {
     "CREATE INDEX snapshot_ns ON snapshot (ns, seq);"
     "CREATE INDEX snapshot_job ON snapshot (job, seq);"
     "CREATE UNIQUE INDEX snapshot_request ON snapshot (ns, request_id)"
-    " WHERE request_id IS NOT NULL;"};
+    " WHERE request_id IS NOT NULL;",
+    "ALTER TABLE snapshot ADD COLUMN volume TEXT;"};
 #define SCHEMA ((int)ARRAY_LEN(migrations))
 
 /* --- statements -------------------------------------------------------- */

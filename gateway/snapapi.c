@@ -62,6 +62,7 @@ add_snapshot(struct strbuf *b, const struct snapshot *sn)
 	add_text(b, "state", snapshot_state_name(sn->state));
 	add_text(b, "reason", sn->reason);
 	add_text(b, "trigger", snapshot_trigger_name(sn->trigger));
+	add_text(b, "volume", sn->volume);
 	add_text(b, "requestId", sn->request_id);
 	add_text(b, "dockerImage", sn->image);
 	add_number(b, "size", sn->size);
@@ -271,10 +272,26 @@ answer(struct api_req *r, unsigned status, const struct snapshot *sn)
 }
 
 /* --- making one -------------------------------------------------------- */
+/* false: it was answered. */
+static bool
+read_text(struct api_req *r, const struct json *root, const char *name,
+	  struct strv *out)
+{
+	const struct json *v = json_get(root, name);
+
+	if (v == NULL || json_type(v) == JSON_NULL)
+		return true;
+	if (json_string(v) == NULL) {
+		api_error(r, 400, "bad_request", "%s: must be a string", name);
+		return false;
+	}
+	*out = strv_of(json_string(v));
+	return true;
+}
+
 static void
 create_body(struct api_req *r, const struct json *root)
 {
-	const struct json *id = json_get(root, "requestId");
 	struct snapshot_ask ask = {.ns = r->param[0],
 				   .user = r->who.name,
 				   .job = r->param[1],
@@ -284,13 +301,9 @@ create_body(struct api_req *r, const struct json *root)
 	bool existed;
 	int res;
 
-	if (id != NULL && json_type(id) != JSON_NULL &&
-	    json_string(id) == NULL) {
-		api_error(r, 400, "bad_request", "requestId: must be a string");
+	if (!read_text(r, root, "requestId", &ask.request_id) ||
+	    !read_text(r, root, "volume", &ask.volume))
 		return;
-	}
-	if (id != NULL && json_type(id) != JSON_NULL)
-		ask.request_id = strv_of(json_string(id));
 	res = snapshots_create(service(r), &ask, &sn, &existed, &why);
 	if (res == 0) {
 		answer(r, 200, &sn);
@@ -308,7 +321,8 @@ snapapi_cancel(struct api_req *r, struct snapshots *s, uint64_t grace_ms)
 					 .user = r->who.name,
 					 .job = r->param[1],
 					 .request_id =
-					     api_query(r, "requestId")};
+					     api_query(r, "requestId"),
+					 .volume = api_query(r, "volume")};
 	struct snapshot sn;
 	char *why = NULL;
 	bool existed;

@@ -4,6 +4,7 @@
 
 #include "gateway/snapcmd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/scratch.h"
 #include "gateway/snapjail.h"
 #include "gateway/snaptar.h"
 
@@ -76,8 +78,42 @@ succeeded(const struct snaptar_counts *n)
 
 /* What is a job's in its fs/: the root, or what it changed in an image, and
  * what is mounted there. The homes of a host's sandboxes end with it. */
-static const char *const parts[] = {"upper",    "data/root",   "data/home",
-				    "data/tmp", "data/vartmp", NULL};
+#define FIXED "upper", "data/root", "data/home", "data/tmp", "data/vartmp"
+static const char *const ignored[] = {"scratch", NULL};
+
+struct parts {
+	const char *v[5 + SCRATCH_MAX + 1];
+	char scratch[SCRATCH_MAX][SCRATCH_NAME_MAX + 16];
+};
+
+static bool
+put_scratch(struct parts *p, size_t i, size_t at, const char *name)
+{
+	if (i == SCRATCH_MAX || !scratch_name_ok(strv_of(name)))
+		return false;
+	(void)snprintf(p->scratch[i], sizeof(p->scratch[i]),
+		       "scratch/%.*s/data", SCRATCH_NAME_MAX, name);
+	p->v[at] = p->scratch[i];
+	return true;
+}
+
+/* All of it; the scratch volumes are those that are there. */
+static void
+all_parts(struct parts *p, int tree)
+{
+	static const char *const fixed[] = {FIXED};
+	int fd = openat(tree, "scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *de;
+	size_t n = 0;
+
+	memcpy(p->v, fixed, sizeof(fixed));
+	while (d != NULL && (de = readdir(d)) != NULL)
+		if (put_scratch(p, n, ARRAY_LEN(fixed) + n, de->d_name))
+			n++;
+	if (d != NULL)
+		(void)closedir(d);
+}
 
 static int
 parse_bounds(char **argv, struct snaptar_options *o)
@@ -96,7 +132,6 @@ parse_ids(const char *uid, const char *uids, struct snaptar_options *o)
 {
 	uint64_t first, n;
 
-	o->parts = parts;
 	o->ids = 1;
 	if (geteuid() != 0)
 		return 0;
@@ -114,13 +149,19 @@ static int
 create(int argc, char **argv)
 {
 	struct snaptar_options o = {.progress = progress_cb};
+	struct parts p = {.v = {NULL}};
 	struct snaptar_counts n;
 	const char *step;
 	char *why = NULL;
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (argc != 5 || parse_ids(argv[1], argv[2], &o) != 0 ||
+	o.parts = p.v;
+	if (argc == 6 && !put_scratch(&p, 0, 0, argv[5]))
+		return 2;
+	if (argc == 5)
+		all_parts(&p, SNAPCMD_TREE);
+	if ((argc != 5 && argc != 6) || parse_ids(argv[1], argv[2], &o) != 0 ||
 	    parse_bounds(argv + 3, &o) != 0)
 		return 2;
 	if (snapjail_enter(SNAPCMD_TREE, false, o.max_bytes + HEAD_ROOM,
@@ -136,7 +177,8 @@ create(int argc, char **argv)
 static int
 restore(int argc, char **argv)
 {
-	struct snaptar_options o = {.parts = NULL};
+	struct parts p = {.v = {NULL}};
+	struct snaptar_options o = {.parts = p.v, .ignored = ignored};
 	struct snaptar_counts n;
 	int archive = -1, tree = -1;
 	const char *step;
@@ -146,6 +188,7 @@ restore(int argc, char **argv)
 	    parse_ids(getenv("SBX_FS_UID"), getenv("SBX_FS_UIDS"), &o) != 0 ||
 	    parse_bounds(argv + 2, &o) != 0)
 		return 2;
+	all_parts(&p, AT_FDCWD);
 	step = "the snapshot's file";
 	if ((archive = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0 ||
 	    (tree = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||

@@ -199,7 +199,7 @@ static int
 spawn(struct snaprun *x, const struct snaprun_spec *s, int report)
 {
 	static char name[] = "sbx-gateway", word[] = SNAPCMD_CREATE;
-	char number[4][24], *argv[7] = {name, word};
+	char number[4][24], *argv[8] = {name, word};
 	char *env[] = {NULL};
 	const uint64_t v[] = {s->uid, s->uids, s->max_bytes, s->max_entries};
 	const int more[] = {s->tree_fd, report};
@@ -219,6 +219,7 @@ spawn(struct snaprun *x, const struct snaprun_spec *s, int report)
 			       (unsigned long long)v[i]);
 		argv[n++] = number[i];
 	}
+	argv[n] = (char *)(uintptr_t)s->volume;
 	eno = child_start(&cs, &x->pid);
 	free(found);
 	return eno;

@@ -20,6 +20,7 @@ struct snaprun_spec {
 	uid_t uid; /* first of the tree's owner's ids */
 	unsigned uids;
 	uint64_t max_bytes, max_entries;
+	const char *volume; /* NULL: all */
 };
 
 /* err 0: all is done, and on disk. Else why, a line. */

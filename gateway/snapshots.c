@@ -231,6 +231,16 @@ request_id_ok(struct strv id)
 	return id.len > 0 && id.len <= REQUEST_ID_MAX;
 }
 
+static bool
+has_volume(const struct job_spec *s, struct strv name)
+{
+	for (size_t i = 0; i < s->nvolumes; i++)
+		if (jobspec_is_scratch(&s->volumes[i]) &&
+		    strv_eq(name, strv_of(s->volumes[i].source)))
+			return true;
+	return false;
+}
+
 /* ending: one that is being ended is fine, too. */
 static int
 check_job(struct snapshots *s, const struct snapshot_ask *ask, bool ending,
@@ -252,6 +262,10 @@ check_job(struct snapshots *s, const struct snapshot_ask *ask, bool ending,
 		*why = xstrdup("the job has ended, and its files are gone; a "
 			       "snapshot is made of a job that runs");
 		r = E_CANCELLED;
+	} else if (ask->volume.p != NULL &&
+		   !has_volume(&j->spec, ask->volume)) {
+		*why = xstrdup("volume: the job has no such scratch volume");
+		r = E_INVALID;
 	} else if ((r = jobs_tree(s->jobs, j->id, &t)) == 0) {
 		free(t.dir);
 		return 0;
@@ -284,6 +298,7 @@ insert(struct snapshots *s, const struct snapshot_ask *ask, const struct job *j,
 	sn->ns = dup_view(ask->ns);
 	sn->user = xstrndup(ask->user.p, ask->user.len);
 	sn->request_id = dup_view(ask->request_id);
+	sn->volume = dup_view(ask->volume);
 	sn->trigger = ask->trigger;
 	sn->state = SNAPSHOT_CREATING;
 	sn->image = j->spec.image != NULL ? xstrdup(j->spec.image) : NULL;
@@ -380,15 +395,21 @@ snapshots_create(struct snapshots *s, const struct snapshot_ask *ask,
 }
 
 /* --- at the end of a job ----------------------------------------------- */
+struct last {
+	struct strv volume;
+	struct snapshot sn;
+};
+
 static bool
 last_cb(const struct snapshot *sn, void *arg)
 {
-	struct snapshot *out = arg;
+	struct last *l = arg;
 
 	if (sn->trigger != SNAPSHOT_ON_DELETE || sn->state == SNAPSHOT_FAILED ||
-	    sn->state == SNAPSHOT_DELETING)
+	    sn->state == SNAPSHOT_DELETING ||
+	    !strv_eq(l->volume, strv_of(sn->volume)))
 		return true;
-	snapshot_copy(out, sn);
+	snapshot_copy(&l->sn, sn);
 	return false;
 }
 
@@ -397,13 +418,13 @@ find_last(struct snapshots *s, const struct snapshot_ask *ask,
 	  struct snapshot *out)
 {
 	const struct snapshot_query q = {.ns = ask->ns, .job = ask->job};
-	struct snapshot sn = {.seq = 0};
-	int r = snapshots_list(s, &q, last_cb, &sn);
+	struct last l = {.volume = ask->volume};
+	int r = snapshots_list(s, &q, last_cb, &l);
 
-	if (r == 0 && sn.seq == 0)
+	if (r == 0 && l.sn.seq == 0)
 		return E_NOTFOUND;
 	if (r == 0)
-		*out = sn;
+		*out = l.sn;
 	return r;
 }
 
@@ -450,8 +471,16 @@ snapshots_stop(struct snapshots *s, const struct snapshot_ask *given,
 
 /* --- into a job -------------------------------------------------------- */
 static int
-check_image(const struct snapshot *sn, struct job_spec *js, char **why)
+check_fit(const struct snapshot *sn, struct job_spec *js, char **why)
 {
+	if (sn->volume != NULL) { /* whatever it is beside that */
+		if (has_volume(js, strv_of(sn->volume)))
+			return 0;
+		*why = xasprintf("restoreSnapshot: the snapshot is of the "
+				 "scratch volume %s, which the job has not",
+				 sn->volume);
+		return E_INVALID;
+	}
 	if (js->image == NULL && js->space == NULL && sn->image != NULL)
 		js->image = xstrdup(sn->image);
 	if ((js->image == NULL) == (sn->image == NULL) &&
@@ -512,7 +541,7 @@ snapshots_restore(struct snapshots *s, const char *ns, struct job_spec *js,
 		*why = xasprintf("restoreSnapshot: the snapshot is %s",
 				 snapshot_state_name(sn.state));
 		r = E_BUSY;
-	} else if ((r = check_image(&sn, js, why)) == 0) {
+	} else if ((r = check_fit(&sn, js, why)) == 0) {
 		set_prepare(s, &sn, &js->prepare);
 	}
 	snapshot_clear(&sn);

@@ -42,6 +42,7 @@ void snapshots_free(struct snapshots *s);
 struct snapshot_ask {
 	struct strv ns, user, job;
 	struct strv request_id; /* p NULL: none */
+	struct strv volume;     /* scratch volume of it; p NULL: all */
 	enum snapshot_trigger trigger;
 };
 
@@ -51,8 +52,9 @@ struct snapshot_ask {
  * id that was used before in that namespace, the snapshot of then comes back
  * and *existed is set). E_NOTFOUND: no such job; E_BUSY: it has not started
  * yet; E_CANCELLED: it has ended, and its files are gone; E_UNSUPPORTED: its
- * files are not on this machine; E_INVALID: the request id; E_LIMIT: too many;
- * E_FULL, E_SYS: the database. *why, malloc'ed, says it for people.
+ * files are not on this machine; E_INVALID: the request id, the volume;
+ * E_LIMIT: too many; E_FULL, E_SYS: the database. *why, malloc'ed, says it for
+ * people.
  */
 int snapshots_create(struct snapshots *s, const struct snapshot_ask *ask,
 		     struct snapshot *out, bool *existed,

@@ -16,7 +16,7 @@
 #define COLUMNS                                                                \
 	"seq, id, ns, user, job, trigger, request_id, state, reason, image, "  \
 	"file, size, bytes, entries, changed, skipped, created_ms, "           \
-	"completed_ms, updated_ms"
+	"completed_ms, updated_ms, volume"
 
 /* --- values ------------------------------------------------------------ */
 void
@@ -24,6 +24,7 @@ snapshot_clear(struct snapshot *sn)
 {
 	free(sn->ns);
 	free(sn->user);
+	free(sn->volume);
 	free(sn->request_id);
 	free(sn->reason);
 	free(sn->image);
@@ -43,6 +44,7 @@ snapshot_copy(struct snapshot *to, const struct snapshot *from)
 	*to = *from;
 	to->ns = dup(from->ns);
 	to->user = dup(from->user);
+	to->volume = dup(from->volume);
 	to->request_id = dup(from->request_id);
 	to->reason = dup(from->reason);
 	to->image = dup(from->image);
@@ -92,8 +94,8 @@ snapstore_insert(struct jobstore *s, struct snapshot *sn)
 	    (r = prepare(s,
 			 "INSERT INTO snapshot (id, ns, user, job, trigger,"
 			 " request_id, state, reason, image, file, created_ms,"
-			 " updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
-			 " ?9, ?10, ?11, ?11)",
+			 " updated_ms, volume) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
+			 " ?7, ?8, ?9, ?10, ?11, ?11, ?12)",
 			 &st)) != 0)
 		return r;
 	jobstore_bind_text(st, 1, sn->id);
@@ -107,6 +109,7 @@ snapstore_insert(struct jobstore *s, struct snapshot *sn)
 	jobstore_bind_text(st, 9, sn->image);
 	jobstore_bind_text(st, 10, sn->file);
 	jobstore_bind_int(st, 11, sn->created_ms);
+	jobstore_bind_text(st, 12, sn->volume);
 	if ((r = run(s, st)) == 0)
 		sn->seq = (uint64_t)sqlite3_last_insert_rowid(s->db);
 	return r;
@@ -199,6 +202,7 @@ read_row(sqlite3_stmt *st, struct snapshot *sn)
 	sn->created_ms = sqlite3_column_int64(st, 16);
 	sn->completed_ms = sqlite3_column_int64(st, 17);
 	sn->updated_ms = sqlite3_column_int64(st, 18);
+	sn->volume = text_at(st, 19);
 }
 
 static int

@@ -32,6 +32,7 @@ struct snapshot {
 	char *ns, *user;
 	char job[JOB_ID_LEN + 1]; /* whose files they are */
 	enum snapshot_trigger trigger;
+	char *volume;     /* scratch volume that it is of; NULL: of all */
 	char *request_id; /* NULL: none */
 	enum snapshot_state state;
 	char *reason;  /* of the state, for people; NULL: none */

@@ -34,6 +34,9 @@ struct snaptar_options {
 	/* Directories beneath root_fd, relative, NULL-ended: all that is read,
 	 * or may be in an archive. */
 	const char *const *parts;
+	/* What is in these and in no part is left out of what is restored;
+	 * NULL: nothing is. */
+	const char *const *ignored;
 	uid_t base;   /* of this machine: what is id 0 in the archive */
 	unsigned ids; /* how many belong to the tree; others are nobody's */
 	uint64_t max_bytes, max_entries;

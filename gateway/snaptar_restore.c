@@ -341,6 +341,11 @@ take_entry(struct restore *x, struct archive_entry *e)
 
 	if (path.len > 1 && path.p[path.len - 1] == '/')
 		path.len--;
+	if (text != NULL && !snaptar_path_ok(x->o->parts, path) &&
+	    x->o->ignored != NULL && snaptar_path_ok(x->o->ignored, path)) {
+		x->n->skipped++;
+		return snaptar_count(x->o, x->n, 1, 0, &x->why);
+	}
 	if (text == NULL || !snaptar_path_ok(x->o->parts, path))
 		return snaptar_fail(&x->why, E_PROTO, text,
 				    "a path that is not acceptable");

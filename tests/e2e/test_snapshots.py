@@ -321,6 +321,40 @@ def test_what_cannot_be_restored(gw, ann, job):
     ann.json("DELETE", f"/api/snapshots/{sn['id']}")
 
 
+def volume(name, place):
+    return {"type": "scratch", "source": name, "mountPath": place}
+
+
+def test_scratch_volumes(gw, ann):
+    """All of them with the rest, or one alone; when a job is ended, each."""
+    both = [volume("a", "/srv/a"), volume("b", "/srv/b")]
+    job = running(ann, "echo 1 >/srv/a/f; echo 2 >/srv/b/f; echo 3 >/root/f",
+                  volumes=both)
+    r = ann.ask("POST", ann.path(job, "snapshots"), {"volume": "c"})
+    assert r.status == 400 and b"volume" in r.body
+    whole = make(ann, job)
+    one = make(ann, job, {"volume": "a"})
+    assert one["volume"] == "a" and whole["volume"] is None
+    names, read = unpack(content(ann, one["id"]).body)
+    assert sorted(names) == ["scratch/a/data", "scratch/a/data/f"]
+    last = [end_with(ann, job, f"&volume={v}") for v in "ab"]
+    assert last[0]["id"] == end_with(ann, job, "&volume=a")["id"]
+    assert {ready(ann, s["id"])["volume"] for s in last} == {"a", "b"}
+
+    def begin(sid, volumes):
+        return ann.lines(running(
+            ann, "cat /srv/*/f /root/f 2>/dev/null || true",
+            restoreSnapshot=sid, volumes=volumes), "?follow=0")[:-1]
+
+    assert begin(whole["id"], both) == ["1", "2", "3"]
+    assert begin(whole["id"], both[1:]) == ["2", "3"]
+    assert begin(one["id"], both) == ["1"]
+    assert begin(last[1]["id"], [volume("b", "/srv/elsewhere")]) == ["2"]
+    r = ann.ask("POST", ann.path(), {"command": ["/bin/true"],
+                                     "restoreSnapshot": one["id"]})
+    assert r.status == 400 and b"scratch volume a" in r.body
+
+
 # --- with an image ---------------------------------------------------------
 def make_image(image):
     for d in ("bin", "etc", "proc", "dev", "sys", "tmp", "root", "lib",
