@@ -458,6 +458,7 @@ exchange_httpd_new(struct worker *w)
 				  .idle_ms = conf->t.idle,
 				  .handshake_ms = conf->t.handshake,
 				  .body_ms = conf->t.body,
+				  .body_rate = conf->limits.body_rate,
 				  .write_ms = conf->t.write,
 				  .linger_ms = conf->t.linger,
 				  .max_body = conf->limits.body};

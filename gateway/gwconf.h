@@ -82,9 +82,10 @@ struct gw_limits {
 	uint64_t conns_per_ip;      /* per worker and client address; 0: none */
 	uint64_t conns_per_sandbox; /* exchanges and tunnels, per worker */
 	uint64_t handshakes_per_s;  /* per worker; 0: none */
-	uint64_t retired; /* generations of workers beside the newest */
-	uint64_t body;    /* largest request body; 0: none */
-	uint64_t buffer;  /* bytes per direction (64K) */
+	uint64_t retired;   /* generations of workers beside the newest */
+	uint64_t body;      /* largest request body; 0: none */
+	uint64_t body_rate; /* least bytes/s of one; 0: none */
+	uint64_t buffer;    /* bytes per direction (64K) */
 };
 
 struct gw_podflare {

@@ -310,6 +310,8 @@ static const struct conf_key keys[] = {
 	  "older configurations whose workers may go on serving what is open"),
 	LIM(body, CONF_SIZE, "0", 0, 0,
 	  "largest request body; 0: no bound"),
+	LIM(body_rate, CONF_SIZE, "0", 0, 1U << 30,
+	  "least bytes a second of a request body, once it took [timeouts] body; 0: any"),
 	LIM(buffer, CONF_SIZE, "64K", 32768, 16777216,
 	  "bytes held for each direction of a connection"),
 

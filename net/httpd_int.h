@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of the HTTP server share; private. httpd.c: the server and
- * its memory; httpd_conn.c: a connection, its states and deadlines;
- * httpd_req.c: a request and its body; httpd_resp.c: responses.
+ * its memory; httpd_conn.c: a connection and its states; httpd_pace.c: who
+ * keeps it waiting; httpd_req.c: a request and its body; httpd_resp.c:
+ * responses.
  *
  * Whatever calls into a connection does it between httpd_conn_enter() and
  * httpd_conn_leave(). Handlers only ever note down what they want; the
@@ -162,9 +163,15 @@ void httpd_conn_abort(struct httpd_conn *c, int err);
 void httpd_conn_refuse(struct httpd_conn *c, int err, unsigned status,
 		       const char *what);
 void httpd_conn_flush(struct httpd_conn *c);
-void httpd_conn_watch(struct httpd_conn *c);
 /* The connection lives on without its stream until conn_closed is told. */
 struct stream *httpd_conn_detach(struct httpd_conn *c);
+
+/* httpd_pace.c */
+/* Sets the timer to when the exchange is to be judged next. */
+void httpd_pace_watch(struct httpd_conn *c);
+/* When the timer fires: does the client take nothing, or send too little? */
+enum httpd_pace { PACE_FINE, PACE_NOT_TAKEN, PACE_NOT_SENT };
+enum httpd_pace httpd_pace_judge(const struct httpd_conn *c);
 
 /* httpd_req.c */
 void httpd_body_begin(struct httpd_conn *c, const struct http_head *h);

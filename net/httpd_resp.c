@@ -197,7 +197,7 @@ httpd_flush(struct httpd_req *rq)
 		return;
 	assert(rq->resp != RESP_HEAD);
 	httpd_conn_flush(c);
-	httpd_conn_watch(c);
+	httpd_pace_watch(c);
 }
 
 void

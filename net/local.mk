@@ -26,6 +26,7 @@ libnet_a_SOURCES = \
 	net/httpd.h \
 	net/httpd_conn.c \
 	net/httpd_int.h \
+	net/httpd_pace.c \
 	net/httpd_req.c \
 	net/httpd_resp.c \
 	net/listener.c \

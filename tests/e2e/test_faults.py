@@ -112,6 +112,24 @@ def test_heads_in_trickles(gw, app):
     assert x["close"] == "client_timeout" and x["code"] == "request_timeout"
 
 
+def test_bodies_in_trickles(tmp):
+    """None pauses for long, and all of them would take for ever."""
+    with box(tmp, SHORT, {"body_rate": "1K"}) as gw, \
+            App(gw.proxy_dir, 8000) as app:
+        data = request_of("8000/", "Content-Length: 5000", method="POST")
+        slow = [Slow(connect(url), data + bytes(5000)) for url in
+                (gw.http, gw.https) for _ in range(5)]
+        for s in slow:
+            s.sock.sendall(data)
+            s.sent = len(data)
+        trickle(slow)
+        for s in slow:
+            assert s.got.startswith(b"HTTP/1.1 408 "), s.got
+            assert b'"code":"request_timeout"' in s.got
+            assert s.sent > len(data) + 3 and s.life > 0.9
+        assert get(gw.https, BASE + f"{app.port}/", token=TOKEN).status == 200
+
+
 def client_hello():
     sent = ssl.MemoryBIO()
     tls = tls_context().wrap_bio(ssl.MemoryBIO(), sent)
