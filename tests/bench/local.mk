@@ -4,7 +4,8 @@
 BENCH_TOOLS = tests/bench/backend tests/bench/bench_http1 \
 	tests/bench/bench_httpd tests/bench/bench_relay tests/bench/load
 EXTRA_PROGRAMS += $(BENCH_TOOLS)
-EXTRA_DIST += tests/bench/agent.py tests/bench/edge.py tests/bench/repl.py \
+EXTRA_DIST += tests/bench/agent.py tests/bench/coreweave.py \
+	tests/bench/edge.py tests/bench/repl.py \
 	tests/bench/tunnel.py
 CLEANFILES += $(BENCH_TOOLS)
 
