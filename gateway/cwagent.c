@@ -5,9 +5,11 @@
 #include "gateway/cwagent.h"
 
 #include <stdlib.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "gateway/agentcall.h"
 #include "gateway/cwsvc_int.h"
 
@@ -62,8 +64,8 @@ cwagent_container(struct cwcall *c, const struct job *j, const char *name)
 
 /* --- waiting ----------------------------------------------------------- */
 
-void
-cwagent_clear(struct cwagent *w)
+static void
+stop_waiting(struct cwagent *w)
 {
 	if (!w->waits)
 		return;
@@ -73,10 +75,18 @@ cwagent_clear(struct cwagent *w)
 	timer_clear(&w->most);
 }
 
+void
+cwagent_clear(struct cwagent *w)
+{
+	stop_waiting(w);
+	free(w->cwd);
+	w->cwd = NULL;
+}
+
 static void
 not_running(struct cwagent *w, enum job_state state)
 {
-	cwagent_clear(w);
+	stop_waiting(w);
 	cwcall_fail(w->c, CW_FAILED_PRECONDITION, NULL,
 		    "sandbox \"%s\" is not running: it is %s", w->id,
 		    job_state_name(state));
@@ -92,7 +102,7 @@ decide(struct cwagent *w, enum job_state state)
 		to.address =
 		    jobs_agent(w->c->svc->o.jobs, strv_of(w->id), &to.token);
 	if (to.address != NULL) {
-		cwagent_clear(w);
+		stop_waiting(w);
 		w->ready(&to, w->arg);
 		return true;
 	}
@@ -117,7 +127,7 @@ look_cb(void *arg)
 	struct job j;
 
 	if (jobs_get(w->c->svc->o.jobs, w->c->ns, strv_of(w->id), &j) != 0) {
-		cwagent_clear(w);
+		stop_waiting(w);
 		cwsvc_not_found(w->c, w->id);
 		return;
 	}
@@ -131,7 +141,7 @@ most_cb(void *arg)
 {
 	struct cwagent *w = arg;
 
-	cwagent_clear(w);
+	stop_waiting(w);
 	cwagent_lost(w->c, "it is still being started");
 }
 
@@ -163,6 +173,8 @@ cwagent_find(struct cwagent *w, struct cwcall *c, const struct cwmsg *m,
 	if (cwsvc_find(c, cwmsg_text(m, "sandbox_id"), &j) != 0)
 		return;
 	memcpy(w->id, j.id, sizeof(w->id));
+	if (j.spec.working_dir != NULL)
+		w->cwd = xstrdup(j.spec.working_dir);
 	if (cwagent_container(c, &j, cwmsg_text(m, "container")) == 0 &&
 	    !decide(w, j.state))
 		wait_for(w);

@@ -21,6 +21,7 @@ struct cwagent {
 	struct timer look, most;
 	bool waits;
 	char id[JOB_ID_LEN + 1];
+	char *cwd; /* where its main command began; NULL: its home */
 	void (*ready)(const struct agentcall_to *to, void *arg);
 	void *arg;
 };
@@ -30,7 +31,8 @@ struct cwagent {
 void cwagent_find(struct cwagent *w, struct cwcall *c, const struct cwmsg *m,
 		  void (*ready)(const struct agentcall_to *to, void *arg),
 		  void *arg);
-/* Nothing is called any more; zeroed or found, as often as one likes. */
+/* Nothing is called any more, and what is in it is gone; zeroed or found, as
+ * often as one likes. */
 void cwagent_clear(struct cwagent *w);
 
 /* 0: name is empty, or that of the sandbox's container; else the call fails. */

@@ -23,6 +23,7 @@
 #define OUT_MAX  (4U << 20)   /* of each stream, in the answer of Exec */
 #define HELD_MAX (256U << 20) /* of all Execs together */
 #define PIECE    49152        /* of an answer at a time */
+#define CWD_MAX  32768        /* of a path, as JSON */
 #define COLS     80
 #define ROWS     24
 
@@ -89,8 +90,7 @@ add_env(struct cwexec *x, const struct cwmsg *m)
 static bool
 init_fits(struct cwexec *x, const char *field)
 {
-	strbuf_addc(&x->init, '}');
-	if (x->init.len <= AGENTATTACH_INIT_MAX)
+	if (x->init.len + CWD_MAX <= AGENTATTACH_INIT_MAX)
 		return true;
 	cwcall_bad_field(x->c, field, "with env is too long");
 	return false;
@@ -150,7 +150,6 @@ new_exec(struct cwcall *c, const struct cwcall_cbs *cbs)
 	struct cwexec *x = xcalloc(1, sizeof(*x));
 
 	x->c = c;
-	c->late = CWERR_COMMAND_TIMEOUT;
 	cwcall_set_cbs(c, cbs, x);
 	return x;
 }
@@ -159,6 +158,12 @@ static void
 start(struct cwexec *x, const struct agentcall_to *to,
       const struct agentattach_cbs *cbs)
 {
+	if (x->find.cwd != NULL) {
+		strbuf_adds(&x->init, ",\"cwd\":");
+		strbuf_add_json(&x->init, strv_of(x->find.cwd));
+	}
+	strbuf_addc(&x->init, '}');
+	x->c->late = CWERR_COMMAND_TIMEOUT;
 	x->run = agentattach_start(
 	    x->c->loop, to, (struct strv){x->init.s, x->init.len}, 0, cbs, x);
 	strbuf_clear(&x->init);

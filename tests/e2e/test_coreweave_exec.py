@@ -13,7 +13,7 @@ import urllib.parse
 import pytest
 
 from support import paths
-from support.http import Client, chunk
+from support.http import Client, chunk, fetch
 from support.jobs import Control, processes
 from support.wait import until
 
@@ -229,6 +229,28 @@ def test_exec_counts_what_it_does_not_keep(box):
     r = box.rpc("Exec", command=["head", "-c", "9000000", "/dev/zero"])
     assert len(base64.b64decode(r["stdout"])) == 4 << 20
     assert r["stdoutTruncated"] and r["stdoutBytesProduced"] == "9000000"
+
+
+def test_exec_begins_where_the_container_does(ann, box):
+    b = Box(ann, workingDir="/var/tmp")
+    assert b.exec("pwd")[1] == b"/var/tmp\n"
+    with b.stream("pwd") as s:
+        assert collect(s)[1] == b"/var/tmp\n"
+    assert box.sh("test $PWD = $HOME")[0] == 0
+
+
+def test_nobody_else_gets_to_its_agent(gw, box):
+    """Its agent wants no token of its own: the edge does the asking."""
+    path = f"/{box.id}--49983.x/v1/exec"
+    body = {"cmd": "echo in"}
+    r = fetch(gw.http, "POST", path, body=json.dumps(body).encode())
+    assert r.status in (401, 403), r.body
+    r = gw.users["ben"].ask("POST", path, body)
+    assert r.status in (401, 403, 404), r.body
+    r = gw.users["eve"].ask("POST", path, body)
+    assert r.status in (401, 403, 404), r.body
+    r = box.user.ask("POST", path, body)
+    assert r.status == 200 and b"in" in r.body
 
 
 def test_exec_over_rest(box):
