@@ -17,6 +17,7 @@
 #include "gateway/cwquantity.h"
 #include "gateway/cwschema.h"
 #include "gateway/cwsvc_int.h"
+#include "gateway/cwvolume.h"
 #include "gateway/route.h"
 
 #define SPEC      "sandbox.spec"
@@ -94,7 +95,6 @@ static bool
 check_whole(struct making *m)
 {
 	static const struct refused spec[] = {
-	    {"volumes", "volumes are not supported"},
 	    {"init_containers", "a sandbox is one container"},
 	    {"network_ids", "there are no such networks"},
 	    {"object_storage_access", "object storage is not supported"},
@@ -115,11 +115,8 @@ check_whole(struct making *m)
 	n = m->spec != NULL ? cwmsg_count(m->spec, "containers") : 0;
 	if (n == 0)
 		return bad(m, SPEC ".containers: is missing");
-	if (n > 1) {
-		cwsvc_unsupported(m->c, SPEC ".containers",
-				  "a sandbox is one container");
-		return false;
-	}
+	if (n > 1)
+		return bad(m, SPEC ".containers: a sandbox is one container");
 	m->container = cwmsg_msg_at(m->spec, "containers", 0);
 	return check_refused(m, m->spec, SPEC, spec, ARRAY_LEN(spec)) &&
 	       check_refused(m, cwmsg_msg(m->spec, "network"), SPEC ".network",
@@ -130,7 +127,6 @@ static bool
 check_container(struct making *m)
 {
 	static const struct refused container[] = {
-	    {"volume_mounts", "volumes are not supported"},
 	    {"secret_stores", "there are no secret stores: say the values in "
 			      "environment_variables"},
 	    {"image_pull_credentials", "images are not pulled"},
@@ -426,6 +422,13 @@ failed(struct cwcall *c, int err, const char *why)
 		cwcall_fail(c, CW_INVALID_ARGUMENT, CWERR_INVALID_REQUEST, "%s",
 			    why);
 		break;
+	case E_NOTFOUND:
+		cwcall_fail(c, CW_NOT_FOUND, CWERR_FSS_NOT_FOUND, "%s", why);
+		break;
+	case E_BUSY:
+		cwcall_fail(c, CW_FAILED_PRECONDITION, CWERR_FSS_NOT_READY,
+			    "%s", why);
+		break;
 	case E_LIMIT:
 		cwcall_fail(c, CW_RESOURCE_EXHAUSTED, CWERR_CAPACITY, "%s",
 			    why);
@@ -472,7 +475,8 @@ cwcreate_sandbox(struct cwcall *c)
 
 	if (check_whole(&m) && check_container(&m) && take_command(&m) &&
 	    take_variables(&m) && take_place(&m) && take_files(&m) &&
-	    take_resources(&m) && take_rest(&m)) {
+	    take_resources(&m) && take_rest(&m) &&
+	    cwvolume_take(c, m.spec, &m.s)) {
 		keep_spec(&m);
 		create(&m);
 	}

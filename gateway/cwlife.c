@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gateway/cwsnap.h"
 #include "gateway/cwsvc_int.h"
 
 #define PAGE_DEFAULT 100
@@ -100,7 +101,6 @@ page_cb(const struct job *j, void *arg)
 static bool
 read_list(struct cwcall *c, struct wanted *w, int64_t *size)
 {
-	struct strv token = cwmsg_view(c->req, "page_token");
 	int64_t state = cwmsg_int(c->req, "state");
 
 	if (cwmsg_count(c->req, "runner_ids") != 0) {
@@ -112,21 +112,8 @@ read_list(struct cwcall *c, struct wanted *w, int64_t *size)
 		cwsvc_unsupported(c, "volume_ids", "volumes are not supported");
 		return false;
 	}
-	*size = cwmsg_int(c->req, "page_size");
-	if (*size < 0) {
-		cwcall_bad_field(c, "page_size", "is negative");
+	if (!cwsvc_page(c, PAGE_DEFAULT, PAGE_MAX, size, &w->q.before))
 		return false;
-	}
-	if (*size == 0)
-		*size = PAGE_DEFAULT;
-	if (*size > PAGE_MAX)
-		*size = PAGE_MAX;
-	if (token.len != 0 &&
-	    (strv_parse_u64(token, INT64_MAX, true, &w->q.before) != 0 ||
-	     w->q.before == 0)) {
-		cwcall_bad_field(c, "page_token", "is not one of ours");
-		return false;
-	}
 	if (state < 0 || state >= JOB_STATES) {
 		cwcall_bad_field(c, "state", "is not a state");
 		return false;
@@ -179,17 +166,12 @@ delete_ok(struct cwcall *c)
 				 "must be from 0 to %d", GRACE_MAX);
 		return false;
 	}
-	if (cwmsg_count(c->req, "snapshot_volumes") != 0) {
-		cwsvc_unsupported(c, "snapshot_volumes",
-				  "volumes are not supported");
-		return false;
-	}
 	return true;
 }
 
 /* Once more after it was told to end, to say how it is now. */
 static void
-answer_deleted(struct cwcall *c, const char *id)
+answer_deleted(struct cwcall *c, const char *id, const struct job_words *snaps)
 {
 	struct cwout *w;
 	struct job j;
@@ -201,8 +183,27 @@ answer_deleted(struct cwcall *c, const char *id)
 	cwbox_add(w, &j, jobs_conf(c->svc->o.jobs), c->who->origin);
 	cwout_close(w);
 	cwout_list(w, "file_system_snapshot_ids");
+	for (size_t i = 0; i < snaps->n; i++)
+		cwout_text(w, "file_system_snapshot_ids", strv_of(snaps->v[i]));
 	cwcall_answer(c);
 	job_clear(&j);
+}
+
+/* False: the call has failed. */
+static bool
+end_one(struct cwcall *c, const struct job *j, struct job_words *snaps)
+{
+	uint64_t grace_ms =
+	    (uint64_t)cwmsg_int(c->req, "grace_period_seconds") * 1000;
+	int r;
+
+	if (cwmsg_count(c->req, "snapshot_volumes") != 0)
+		return cwsnap_stop(c, j, grace_ms, snaps);
+	r = jobs_stop(c->svc->o.jobs, c->ns, strv_of(j->id), c->who->name,
+		      grace_ms);
+	if (r != 0)
+		cwsvc_store_failed(c, r);
+	return r == 0;
 }
 
 /* Also twice, and while it starts. */
@@ -210,26 +211,24 @@ void
 cwlife_delete(struct cwcall *c)
 {
 	const char *id = cwmsg_text(c->req, "sandbox_id");
+	struct job_words snaps = {0};
 	struct job j;
-	int r;
 
 	if (!delete_ok(c))
 		return;
-	if (cwmsg_int(c->req, "allow_missing") != 0 && !cwsvc_is_there(c, id)) {
+	if (cwmsg_int(c->req, "allow_missing") != 0 &&
+	    cwmsg_count(c->req, "snapshot_volumes") == 0 &&
+	    !cwsvc_is_there(c, id)) {
 		(void)cwcall_reply(c);
 		cwcall_answer(c);
 		return;
 	}
 	if (cwsvc_find(c, id, &j) != 0)
 		return;
+	if (end_one(c, &j, &snaps))
+		answer_deleted(c, id, &snaps);
+	jobspec_clear_words(&snaps);
 	job_clear(&j);
-	r = jobs_stop(c->svc->o.jobs, c->ns, strv_of(id), c->who->name,
-		      (uint64_t)cwmsg_int(c->req, "grace_period_seconds") *
-			  1000);
-	if (r != 0)
-		cwsvc_store_failed(c, r);
-	else
-		answer_deleted(c, id);
 }
 
 struct purge {

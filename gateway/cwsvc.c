@@ -14,6 +14,7 @@
 #include "gateway/cwfile.h"
 #include "gateway/cwlogs.h"
 #include "gateway/cwschema.h"
+#include "gateway/cwsnap.h"
 #include "gateway/cwsvc_int.h"
 
 #define SMALL   65536
@@ -69,6 +70,27 @@ cwsvc_is_there(struct cwcall *c, const char *id)
 	ours = jobspec_main(&j.spec);
 	job_clear(&j);
 	return ours;
+}
+
+bool
+cwsvc_page(struct cwcall *c, int64_t deflt, int64_t most, int64_t *size,
+	   uint64_t *before)
+{
+	struct strv token = cwmsg_view(c->req, "page_token");
+	int64_t n = cwmsg_int(c->req, "page_size");
+
+	if (n < 0) {
+		cwcall_bad_field(c, "page_size", "is negative");
+		return false;
+	}
+	*size = n == 0 ? deflt : n < most ? n : most;
+	*before = 0;
+	if (token.len == 0 ||
+	    (strv_parse_u64(token, INT64_MAX, true, before) == 0 &&
+	     *before != 0))
+		return true;
+	cwcall_bad_field(c, "page_token", "is not one of ours");
+	return false;
 }
 
 void
@@ -129,6 +151,28 @@ static const struct cwcall_method methods[] = {
      .changes = true,
      .max = SMALL,
      .fn = cwlife_purge},
+    {.name = "CreateFileSystemSnapshot",
+     .in = &cwschema_create_file_system_snapshot_request,
+     .out = &cwschema_file_system_snapshot,
+     .changes = true,
+     .max = SMALL,
+     .fn = cwsnap_create},
+    {.name = "GetFileSystemSnapshot",
+     .in = &cwschema_get_file_system_snapshot_request,
+     .out = &cwschema_file_system_snapshot,
+     .max = SMALL,
+     .fn = cwsnap_get},
+    {.name = "ListFileSystemSnapshots",
+     .in = &cwschema_list_file_system_snapshots_request,
+     .out = &cwschema_list_file_system_snapshots_response,
+     .max = SMALL,
+     .fn = cwsnap_list},
+    {.name = "DeleteFileSystemSnapshot",
+     .in = &cwschema_delete_file_system_snapshot_request,
+     .out = &cwschema_file_system_snapshot,
+     .changes = true,
+     .max = SMALL,
+     .fn = cwsnap_delete},
     {.name = "Exec",
      .in = &cwschema_exec_request,
      .out = &cwschema_exec_response,

@@ -14,10 +14,12 @@
 
 struct jobs;
 struct loop;
+struct snapshots;
 
 struct cwsvc_options {
 	struct loop *loop;
-	struct jobs *jobs; /* borrowed */
+	struct jobs *jobs;           /* borrowed */
+	struct snapshots *snapshots; /* borrowed; NULL: there are none */
 };
 
 struct cwsvc *cwsvc_new(const struct cwsvc_options *o);

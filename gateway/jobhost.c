@@ -103,7 +103,8 @@ start_snapshots(struct jobhost *h, char **msg)
 static void
 start_coreweave(struct jobhost *h)
 {
-	const struct cwsvc_options co = {.loop = h->o.loop, .jobs = h->jobs};
+	const struct cwsvc_options co = {
+	    .loop = h->o.loop, .jobs = h->jobs, .snapshots = h->snapshots};
 
 	h->coreweave = cwsvc_new(&co);
 	cwconnect_add(h->o.api, h->coreweave);

@@ -82,11 +82,15 @@ libgateway_a_SOURCES = \
 	gateway/cwschema.h \
 	gateway/cwschema_def.h \
 	gateway/cwschema_sandbox.c \
+	gateway/cwsnap.c \
+	gateway/cwsnap.h \
 	gateway/cwsvc.c \
 	gateway/cwsvc.h \
 	gateway/cwsvc_int.h \
 	gateway/cwtime.c \
 	gateway/cwtime.h \
+	gateway/cwvolume.c \
+	gateway/cwvolume.h \
 	gateway/detach.c \
 	gateway/detach.h \
 	gateway/dispatch.c \

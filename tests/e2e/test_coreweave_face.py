@@ -275,10 +275,20 @@ def test_what_is_asked_for_is_there(gw, ann):
 
 @pytest.mark.parametrize("body, status, field", [
     ({}, 400, "sandbox.spec.containers"),
-    ({"sandbox": {"spec": {"containers": [{}, {}]}}}, 501,
+    ({"sandbox": {"spec": {"containers": [{}, {}]}}}, 400,
      "sandbox.spec.containers"),
     (box(volumes=[{"name": "v", "volumeId": "x"}]), 501,
-     "sandbox.spec.volumes"),
+     "sandbox.spec.volumes[0]"),
+    (box(volumes=[{"name": "v", "scratch": {}}]), 400,
+     "sandbox.spec.volumes[0]"),
+    (box(volumes=[{"name": "v", "scratch": {"medium": 2}}]), 501,
+     "sandbox.spec.volumes[0].scratch.medium"),
+    (box(container={"volumeMounts": [{"volume": "v"}]}), 400,
+     "sandbox.spec.containers[0].volume_mounts[0].volume"),
+    (box(container={"volumeMounts": [
+        {"volume": "v", "mountPath": "/w", "readOnly": True}]},
+        volumes=[{"name": "v", "scratch": {}}]), 501,
+     "sandbox.spec.containers[0].volume_mounts[0].read_only"),
     (box(network={"denyEgress": True}), 501,
      "sandbox.spec.network.deny_egress"),
     (box(runnerIds=["r"]), 501, "sandbox.spec.runner_ids"),
@@ -311,6 +321,60 @@ def test_what_cannot_be_is_refused(ann, body, status, field):
     assert e["code"] == {400: "invalid_argument", 501: "unimplemented"}[status]
     bad = [d for d in e["details"] if d["type"] == "google.rpc.BadRequest"]
     assert bad[0]["debug"]["fieldViolations"][0]["field"] == field, e
+
+
+def workspace(command, snapshot=""):
+    return box("/bin/sh", "-c", command,
+               container={"volumeMounts": [{"volume": "work",
+                                            "mountPath": "/work"}]},
+               volumes=[{"name": "work", "scratch": {
+                   "size": "1Gi", "restoreFromSnapshotId": snapshot}}])
+
+
+def test_a_volume_and_its_snapshots(gw, ann):
+    keep = "trap 'exit 0' TERM; echo there; while :; do sleep 1; done"
+    ident = ann.rpc("CreateSandbox", workspace("echo one > /work/a; " + keep)
+                    )["sandboxId"]
+    until(lambda: gw.users["ann"].lines(ident, "?follow=0"), "its file", 30)
+    ann.reaches(ident, "STATE_RUNNING")
+    live = ann.rpc("CreateFileSystemSnapshot",
+                   {"sandboxId": ident, "requestId": "live"})
+    assert live["sourceVolumeName"] == "work"
+    assert live["trigger"] == "SNAPSHOT_TRIGGER_MANUAL"
+    assert live["requestId"] == "live"
+    snap = live["fileSystemSnapshotId"]
+
+    def ready(snapshot):
+        got = ann.rest("GET", "fileSystemSnapshots/" + snapshot)
+        assert got["state"] != "SNAPSHOT_STATE_FAILED", got
+        return got["state"] == "SNAPSHOT_STATE_READY" and got
+
+    got = until(lambda: ready(snap), "the snapshot", 30)
+    assert int(got["sizeBytes"]) > 0 and got["sourceSandboxId"] == ident
+    gone = ann.rpc("DeleteSandbox", {"sandboxId": ident,
+                                     "snapshotVolumes": ["work"]})
+    last, = gone["fileSystemSnapshotIds"]
+    until(lambda: ready(last), "the last one", 30)
+    listed = ann.rest("GET", "fileSystemSnapshots?sourceSandboxId=" + ident)
+    assert [s["fileSystemSnapshotId"]
+            for s in listed["fileSystemSnapshots"]] == [last, snap]
+    for one in (snap, last):
+        new = ann.rpc("CreateSandbox", workspace("cat /work/a", one))
+        assert ann.ends(new["sandboxId"])["status"]["exitCode"] == 0
+        assert gw.users["ann"].lines(new["sandboxId"]) == ["one"]
+        ann.rpc("DeleteFileSystemSnapshot", {"fileSystemSnapshotId": one})
+    missing = {"fileSystemSnapshotId": "0" * 24}
+    for name in ("GetFileSystemSnapshot", "DeleteFileSystemSnapshot"):
+        ann.fails(name, missing, 404, "not_found", "CWSANDBOX_FSS_NOT_FOUND")
+    assert ann.rpc("DeleteFileSystemSnapshot",
+                   dict(missing, allowMissing=True)) == {}
+    ann.fails("CreateSandbox", workspace("exit", "0" * 24), 404, "not_found",
+              "CWSANDBOX_FSS_NOT_FOUND")
+    ann.fails("CreateFileSystemSnapshot", {"sandboxId": ident}, 400,
+              "failed_precondition", "CWSANDBOX_FSS_CREATE_FAILED")
+    ann.fails("DeleteSandbox", {"sandboxId": ident, "allowMissing": True,
+                                "snapshotVolumes": ["work"]}, 400,
+              "invalid_argument", "CWSANDBOX_INVALID_REQUEST")
 
 
 def test_templates_are_not_there(ann):

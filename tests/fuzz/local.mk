@@ -89,7 +89,18 @@ tests_fuzz_replay_job_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_job.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_job_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS)
 
+check_PROGRAMS += tests/fuzz/replay_cwmsg
+TESTS += tests/fuzz/replay_cwmsg
+tests_fuzz_replay_cwmsg_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_cwmsg.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_cwmsg_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS)
+
 if ENABLE_FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_cwmsg
+tests_fuzz_fuzz_cwmsg_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_cwmsg.c
+tests_fuzz_fuzz_cwmsg_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_cwmsg_LDADD = $(LIBGATEWAY) $(LIBBASE) $(CJSON_LIBS)
+
 noinst_PROGRAMS += tests/fuzz/fuzz_job
 tests_fuzz_fuzz_job_SOURCES = tests/fuzz/fuzz.h tests/fuzz/fuzz_job.c
 tests_fuzz_fuzz_job_LDFLAGS = $(FUZZ_LINK)

@@ -57,6 +57,36 @@ body(enum gw_error e, bool html, const char *detail)
 	return strbuf_take(&b);
 }
 
+/* In the form of the CoreWeave service: a word of the Connect protocol. */
+static void
+test_every_rpc(void **state)
+{
+	struct strbuf b = {0};
+
+	(void)state;
+	for (int e = GE_NONE; e < GE_COUNT; e++) {
+		struct errpage p = {
+		    .e = (enum gw_error)e, .detail = "a \"b\"", .rpc = true};
+		struct json_doc *d;
+		const char *code;
+
+		strbuf_reset(&b);
+		errpage_body(&p, &b);
+		assert_int_equal(
+		    json_parse((struct strv){b.s, b.len}, &d, NULL), 0);
+		code = json_string(json_get(json_root(d), "code"));
+		assert_non_null(json_string(json_get(json_root(d), "message")));
+		if (e == GE_UNAUTHORIZED)
+			assert_string_equal(code, "unauthenticated");
+		if (e == GE_FORBIDDEN)
+			assert_string_equal(code, "permission_denied");
+		if (e == GE_UNREACHABLE)
+			assert_string_equal(code, "unavailable");
+		json_doc_free(d);
+	}
+	strbuf_clear(&b);
+}
+
 static void
 test_every_json(void **state)
 {
@@ -128,6 +158,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_wants_html),
+	    cmocka_unit_test(test_every_rpc),
 	    cmocka_unit_test(test_every_json),
 	    cmocka_unit_test(test_page),
 	    cmocka_unit_test(test_constant_401),

@@ -178,6 +178,9 @@ static const struct {
 	const char *text, *has;
 } errors[] = {
     {"", "nowhere to listen"},
+    {"[listen a]\naddress = http://127.0.0.1:1\n[jobs]\nenabled = no\n"
+     "[coreweave]\nenabled = yes\n",
+     ":6: enabled: needs jobs"},
     {"[listen a]\n", ":0: address: is missing"},
     {"[listen a]\naddress = ftp://x:1\n", ":2: address: must be https://"},
     {"[listen a]\naddress = http://somewhere:1\n", ":2: address: "},

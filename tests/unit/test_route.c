@@ -240,6 +240,37 @@ test_agent_by_name(void **state)
 	assert_int_equal(match("ab--49983", "/v1/proxy/0/").kind, ROUTE_BAD);
 }
 
+/* The CoreWeave service has paths of its own where it is on. */
+static void
+test_rpc(void **state)
+{
+	static const char *const ours[] = {
+	    "/coreweave", "/coreweave/v1/sandboxes?x=1",
+	    "/coreweave.sandbox.v1.SandboxService/GetSandbox"};
+	static const char *const others[] = {
+	    "/coreweaver", "/coreweave.sandbox.v1.SandboxServices/GetSandbox",
+	    "/x/coreweave"};
+	struct gw_conf with = {0};
+	struct route_match m;
+
+	(void)state;
+	for (int on = 0; on < 2; on++) {
+		with.coreweave.enabled = on;
+		for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
+			route_match(&with, STRV("h"), strv_of(ours[i]), &m);
+			assert_int_equal(m.kind, on ? ROUTE_API : ROUTE_NONE);
+			assert_int_equal(m.rpc, on);
+		}
+		for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+			route_match(&with, STRV("h"), strv_of(others[i]), &m);
+			assert_int_equal(m.kind, ROUTE_NONE);
+		}
+	}
+	with.coreweave.enabled = true;
+	route_match(&with, STRV("h"), STRV("/api/jobs"), &m);
+	assert_false(m.rpc);
+}
+
 static void
 test_paths(void **state)
 {
@@ -496,6 +527,7 @@ main(void)
 	    cmocka_unit_test(test_domain),
 	    cmocka_unit_test(test_label_order),
 	    cmocka_unit_test(test_agent_by_name),
+	    cmocka_unit_test(test_rpc),
 	    cmocka_unit_test(test_paths),
 	    cmocka_unit_test(test_table),
 	    cmocka_unit_test(test_held),
