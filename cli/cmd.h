@@ -10,17 +10,18 @@ struct place;
 
 typedef int cmd_fn(struct place *p, int argc, char **argv);
 
-cmd_fn cmd_up;      /* up.c */
-cmd_fn cmd_run;     /* up.c */
-cmd_fn cmd_ls;      /* ls.c */
-cmd_fn cmd_url;     /* ls.c */
-cmd_fn cmd_token;   /* ls.c */
-cmd_fn cmd_kill;    /* ls.c */
-cmd_fn cmd_tunnels; /* ls.c */
-cmd_fn cmd_logs;    /* joblogs.c */
-cmd_fn cmd_exec;    /* remote.c */
-cmd_fn cmd_cp;      /* copy.c */
-cmd_fn cmd_forward; /* portforward.c */
+cmd_fn cmd_up;       /* up.c */
+cmd_fn cmd_run;      /* up.c */
+cmd_fn cmd_ls;       /* ls.c */
+cmd_fn cmd_url;      /* ls.c */
+cmd_fn cmd_token;    /* ls.c */
+cmd_fn cmd_kill;     /* ls.c */
+cmd_fn cmd_tunnels;  /* ls.c */
+cmd_fn cmd_logs;     /* joblogs.c */
+cmd_fn cmd_exec;     /* remote.c */
+cmd_fn cmd_cp;       /* copy.c */
+cmd_fn cmd_forward;  /* portforward.c */
+cmd_fn cmd_snapshot; /* snapshot.c */
 
 /* Says how the command is used, and returns EXIT_USAGE. */
 int cmd_usage(const char *name);

@@ -17,6 +17,7 @@ sbx_SOURCES = \
 	cli/progress.c \
 	cli/progress.h \
 	cli/remote.c \
+	cli/snapshot.c \
 	cli/up.c \
 	cli/url.c \
 	cli/url.h \

@@ -23,11 +23,13 @@ static const struct command {
 } commands[] = {
     {"up",
      "[-n NAME] [-i IMAGE] [-f FLAVOR] [-e NAME=VALUE]... [-s SECRET]...\n"
-     "              [-p PORT]... [--idle TIME] [--timeout TIME] [--host]",
+     "              [-p PORT]... [--idle TIME] [--timeout TIME] [--host]\n"
+     "              [--restore SNAPSHOT]",
      "start a sandbox; prints its id", cmd_up},
     {"run",
      "[-d] [-n NAME] [-i IMAGE] [-f FLAVOR] [-e NAME=VALUE]...\n"
-     "              [-s SECRET]... [--timeout TIME] [--] COMMAND...",
+     "              [-s SECRET]... [--timeout TIME] [--restore SNAPSHOT] [--] "
+     "COMMAND...",
      "run a job; prints its output, ends with its status", cmd_run},
     {"ls", "[-a] [-q] [-l LABEL=VALUE]...", "list what runs (-a: and ran)",
      cmd_ls},
@@ -43,6 +45,10 @@ static const struct command {
     {"port-forward", "JOB [LOCAL:]PORT...",
      "HTTP servers of a sandbox on loopback", cmd_forward},
     {"kill", "JOB...", "end sandboxes and jobs", cmd_kill},
+    {"snapshot",
+     "create [-k] [-v VOLUME] [--no-wait] JOB | ls [-q] [JOB] |\n"
+     "              rm ID... | get ID FILE",
+     "keep what a job wrote, for another one (-k: and end it)", cmd_snapshot},
     {"token", "JOB", "print a sandbox's X-Sandbox-Token (a secret)", cmd_token},
     {"tunnels", "", "list the gateway's tunnels", cmd_tunnels},
 };

@@ -16,10 +16,11 @@
 #include "cli/place.h"
 #include "net/tlsctx.h"
 
-#define UP_NONCE 16 /* bytes */
+#define UP_NONCE 16            /* bytes */
+#define UP_IMAGE "python:3.12" /* a snapshot brings its own */
 
 struct up {
-	const char *name, *image, *flavor;
+	const char *name, *image, *flavor, *restore;
 	struct strbuf env, secrets, labels, ports; /* JSON members, items */
 	double timeout, idle;
 	bool host, detach, no_wait;
@@ -81,9 +82,19 @@ up_sandbox(struct place *p, struct up *u)
 static void
 up_body(const struct up *u, char *const *cmd, struct strbuf *b)
 {
-	strbuf_adds(b, "{\"dockerImage\":");
-	strbuf_add_json(b, strv_of(u->image));
-	strbuf_adds(b, ",\"flavor\":");
+	strbuf_addc(b, '{');
+	if (u->restore != NULL) {
+		strbuf_adds(b, "\"restoreSnapshot\":");
+		strbuf_add_json(b, strv_of(u->restore));
+		strbuf_addc(b, ',');
+	}
+	if (u->image != NULL || u->restore == NULL) {
+		strbuf_adds(b, "\"dockerImage\":");
+		strbuf_add_json(
+		    b, strv_of(u->image != NULL ? u->image : UP_IMAGE));
+		strbuf_addc(b, ',');
+	}
+	strbuf_adds(b, "\"flavor\":");
 	strbuf_add_json(b, strv_of(u->flavor));
 	strbuf_adds(b, ",\"command\":[");
 	for (size_t i = 0; cmd[i] != NULL; i++) {
@@ -176,6 +187,9 @@ up_option(struct up *u, int c, const char *name)
 	case 'd':
 		u->detach = true;
 		return 0;
+	case 'r':
+		u->restore = optarg;
+		return 0;
 	case 'W':
 		u->no_wait = true;
 		return 0;
@@ -200,10 +214,10 @@ up_options(struct up *u, int argc, char **argv)
 	    {"host", no_argument, NULL, 'H'},
 	    {"detach", no_argument, NULL, 'd'},
 	    {"no-wait", no_argument, NULL, 'W'},
+	    {"restore", required_argument, NULL, 'r'},
 	    {NULL, 0, NULL, 0}};
 	int c, r = 0;
 
-	u->image = "python:3.12";
 	u->flavor = "cpu-basic";
 	while (r == 0 && (c = getopt_long(argc, argv, "+n:i:f:e:s:l:p:t:d",
 					  longs, NULL)) != -1)

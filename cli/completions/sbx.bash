@@ -23,11 +23,13 @@ _sbx() {
 	esac
 	case $cmd in
 	'') words='--url --token-file --ca --namespace --help --version
-		up run ls exec cp logs url port-forward kill token tunnels' ;;
+		up run ls exec cp logs url port-forward kill snapshot token tunnels' ;;
 	up) words='--name --image --flavor --env --secret --label --port
-		--timeout --idle --host --no-wait' ;;
+		--timeout --idle --host --no-wait --restore' ;;
 	run) words='--detach --name --image --flavor --env --secret --label
-		--timeout' ;;
+		--timeout --restore' ;;
+	snapshot) words='create ls rm get --kill --volume --no-wait
+		'"$(sbx ls -q 2>/dev/null; sbx snapshot ls -q 2>/dev/null)" ;;
 	ls) words='--all --label --quiet' ;;
 	exec) words='--env --cwd --timeout --stdin --shell' ;;
 	cp) words='--recursive' ;;

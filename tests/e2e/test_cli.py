@@ -106,6 +106,33 @@ def test_up_ls_kill(sbx):
     assert "has ended" in sbx.err("exec", job, "true", status=125)
 
 
+def test_snapshots(sbx, tmp):
+    job = sbx.out("up", "--name", "source").strip()
+    sbx.run("exec", "-s", "source", "echo kept >/root/f")
+    one = sbx.out("snapshot", "create", "source").strip()
+    last = sbx.out("snapshot", "create", "--kill", "source").strip()
+    assert re.fullmatch("[0-9a-f]{24}", one) and one != last
+    assert sbx.out("snapshot", "ls", "-q", job).split() == [last, one]
+    rows = sbx.out("snapshot", "ls").splitlines()
+    assert rows[1].split()[:3] == [last, job, "READY"]
+    assert "has ended" in sbx.err("snapshot", "create", job, status=1)
+    assert sbx.out("run", "--restore", last, "cat", "/root/f") == "kept\n"
+    sbx.run("up", "-n", "restored", "--restore", one)
+    assert sbx.out("exec", "restored", "cat", "/root/f") == "kept\n"
+    sbx.run("kill", "restored")
+    sbx.run("snapshot", "get", one, str(tmp / "a"))
+    assert sbx.run("snapshot", "get", one, "-").stdout == \
+        (tmp / "a").read_bytes()
+    assert os.listdir(tmp) == ["a"]
+    sbx.run("snapshot", "rm", one, last)
+    until(lambda: sbx.out("snapshot", "ls", "-q", job) == "", "their end")
+    sbx.run("snapshot", "get", one, str(tmp / "b"), status=1)
+    assert os.listdir(tmp) == ["a"]
+    assert "not the id" in sbx.err("snapshot", "rm", "../x", status=1)
+    assert "no such snapshot" in sbx.err("run", "--restore", one, "true",
+                                         status=125)
+
+
 def test_exec(sbx, box):
     got = sbx.run("exec", box, "--", "sh", "-c",
                   "echo out; echo err >&2; exit 3", status=3)
@@ -268,7 +295,7 @@ def test_errors_say_what_is_wrong(sbx, gw, box):
     assert "SBX_URL" in sbx.err("ls", status=2, env={"SBX_URL": ""})
     assert "no such command" in sbx.err("what", status=2)
     for cmd in ("up", "run", "ls", "exec", "cp", "logs", "url",
-                "port-forward", "kill", "token", "tunnels"):
+                "port-forward", "kill", "snapshot", "token", "tunnels"):
         assert f"usage: sbx {cmd}" in sbx.out(cmd, "--help")
         assert "usage" in sbx.err(cmd, "--nonsense", status=2)
     assert "port-forward" in sbx.out("--help")
