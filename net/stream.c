@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define STREAM_LIMIT    65536        /* default input limit and high mark */
-#define STREAM_DROP_MAX (256 * 1024) /* swallowed while finishing */
+#define STREAM_LIMIT    65536       /* default input limit and high mark */
+#define STREAM_DROP_MAX (16U << 20) /* swallowed while finishing */
 
 struct finish {
 	struct loop_hook hook;

@@ -93,7 +93,7 @@ bool stream_salvage(struct stream *st);
  * must not look complete. */
 void stream_reset(struct stream *st);
 /* Writes what is queued, shuts down our direction, reads and drops what the
- * peer still sends (at most linger_ms, at most 256 KiB) and closes: so that a
+ * peer still sends (at most linger_ms, at most 16 MiB) and closes: so that a
  * last answer is not lost to a reset. Takes the stream over: no callback
  * follows. */
 void stream_finish(struct stream *st, uint64_t linger_ms);
