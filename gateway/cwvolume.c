@@ -69,6 +69,7 @@ take_restore(struct cwcall *c, const struct cwmsg *scratch, size_t i,
 		return bad(c, VOLUMES, i, ".scratch.restore_from_snapshot_id",
 			   "is too long");
 	s->restore = xstrdup(id);
+	s->restore_volume = xstrdup(s->volumes[i].source);
 	return true;
 }
 

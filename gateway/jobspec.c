@@ -116,6 +116,7 @@ jobspec_clear(struct job_spec *s)
 	free(s->volumes);
 	free(s->request_id);
 	free(s->restore);
+	free(s->restore_volume);
 	mem_free_secret(s->face);
 	memset(s, 0, sizeof(*s));
 }
@@ -254,6 +255,10 @@ jobspec_add_json(const struct job_spec *s, struct strbuf *b)
 	if (s->restore != NULL) {
 		strbuf_adds(b, ",\"restoreSnapshot\":");
 		add_text(b, s->restore);
+	}
+	if (s->restore_volume != NULL) {
+		strbuf_adds(b, ",\"restoreVolume\":");
+		add_text(b, s->restore_volume);
 	}
 }
 

@@ -82,8 +82,10 @@ struct job_spec {
 	size_t nvolumes;
 	char *request_id; /* NULL: none */
 	char *restore;    /* id of a snapshot that it begins with; NULL: none */
-	char *face;       /* what the API that asked for it keeps with it, for
-			   * itself alone; NULL: nothing */
+	char *restore_volume; /* the scratch volume that a snapshot of one goes
+			       * into; NULL: the one of that name */
+	char *face; /* what the API that asked for it keeps with it, for
+		     * itself alone; NULL: nothing */
 	/* As launch_spec.prepare, set by who makes the job on this side; not
 	 * stored, not read. */
 	struct job_words prepare;

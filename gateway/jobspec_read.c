@@ -229,6 +229,12 @@ field_restore(const struct field *f, const struct json *v)
 }
 
 static int
+field_restore_volume(const struct field *f, const struct json *v)
+{
+	return read_text(f, v, JOBSPEC_TEXT_BYTES, &f->spec->restore_volume);
+}
+
+static int
 field_sandbox(const struct field *f, const struct json *v)
 {
 	if (json_bool(v, &f->spec->sandbox) != 0)
@@ -460,6 +466,7 @@ static const struct {
 	      {"volumes", field_volumes},
 	      {"requestId", field_request_id},
 	      {"restoreSnapshot", field_restore},
+	      {"restoreVolume", field_restore_volume},
 	      {"sandbox", field_sandbox},
 	      {"hub", field_hub},
 	      {"workingDir", field_working_dir},

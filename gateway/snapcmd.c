@@ -177,18 +177,26 @@ create(int argc, char **argv)
 static int
 restore(int argc, char **argv)
 {
-	struct parts p = {.v = {NULL}};
+	struct parts p = {.v = {NULL}}, given = {.v = {NULL}};
 	struct snaptar_options o = {.parts = p.v, .ignored = ignored};
 	struct snaptar_counts n;
 	int archive = -1, tree = -1;
 	const char *step;
 	char *why = NULL;
 
-	if (argc != 4 ||
+	if ((argc != 4 && argc != 6) ||
 	    parse_ids(getenv("SBX_FS_UID"), getenv("SBX_FS_UIDS"), &o) != 0 ||
 	    parse_bounds(argv + 2, &o) != 0)
 		return 2;
-	all_parts(&p, AT_FDCWD);
+	if (argc == 6) {
+		if (!put_scratch(&given, 0, 0, argv[4]) ||
+		    !put_scratch(&p, 0, 0, argv[5]))
+			return 2;
+		o.from = given.v[0];
+		o.to = p.v[0];
+	} else {
+		all_parts(&p, AT_FDCWD);
+	}
 	step = "the snapshot's file";
 	if ((archive = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0 ||
 	    (tree = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||

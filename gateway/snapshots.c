@@ -470,15 +470,24 @@ snapshots_stop(struct snapshots *s, const struct snapshot_ask *given,
 }
 
 /* --- into a job -------------------------------------------------------- */
+/* The scratch volume that a snapshot of one goes into. */
+static const char *
+volume_into(const struct snapshot *sn, const struct job_spec *js)
+{
+	return js->restore_volume != NULL ? js->restore_volume : sn->volume;
+}
+
 static int
 check_fit(const struct snapshot *sn, struct job_spec *js, char **why)
 {
 	if (sn->volume != NULL) { /* whatever it is beside that */
-		if (has_volume(js, strv_of(sn->volume)))
+		const char *into = volume_into(sn, js);
+
+		if (has_volume(js, strv_of(into)))
 			return 0;
-		*why = xasprintf("restoreSnapshot: the snapshot is of the "
-				 "scratch volume %s, which the job has not",
-				 sn->volume);
+		*why = xasprintf("restoreSnapshot: is to fill the scratch "
+				 "volume %.64s, which the job has not",
+				 into);
 		return E_INVALID;
 	}
 	if (js->image == NULL && js->space == NULL && sn->image != NULL)
@@ -503,9 +512,9 @@ push_number(struct job_words *w, uint64_t n)
 /* What the job's supervisor is to run. What one may hold now may be less than
  * it was then. */
 static void
-set_prepare(struct snapshots *s, const struct snapshot *sn,
-	    struct job_words *words)
+set_prepare(struct snapshots *s, const struct snapshot *sn, struct job_spec *js)
 {
+	struct job_words *words = &js->prepare;
 	const struct gw_snapshots *conf = &jobs_conf(s->jobs)->snapshots;
 	char *program = s->program != NULL ? xstrdup(s->program)
 					   : child_find("sbx-gateway");
@@ -519,6 +528,11 @@ set_prepare(struct snapshots *s, const struct snapshot *sn,
 		    sn->bytes > conf->max_bytes ? sn->bytes : conf->max_bytes);
 	push_number(words, sn->entries > conf->max_files ? sn->entries
 							 : conf->max_files);
+	if (sn->volume != NULL &&
+	    strcmp(sn->volume, volume_into(sn, js)) != 0) {
+		jobspec_push_word(words, strv_of(sn->volume));
+		jobspec_push_word(words, strv_of(volume_into(sn, js)));
+	}
 	free(program);
 	free(file);
 }
@@ -542,7 +556,7 @@ snapshots_restore(struct snapshots *s, const char *ns, struct job_spec *js,
 				 snapshot_state_name(sn.state));
 		r = E_BUSY;
 	} else if ((r = check_fit(&sn, js, why)) == 0) {
-		set_prepare(s, &sn, &js->prepare);
+		set_prepare(s, &sn, js);
 	}
 	snapshot_clear(&sn);
 	return r;

@@ -37,6 +37,9 @@ struct snaptar_options {
 	/* What is in these and in no part is left out of what is restored;
 	 * NULL: nothing is. */
 	const char *const *ignored;
+	/* What an archive has in the first of these parts is restored to the
+	 * second; NULL: nothing is. */
+	const char *from, *to;
 	uid_t base;   /* of this machine: what is id 0 in the archive */
 	unsigned ids; /* how many belong to the tree; others are nobody's */
 	uint64_t max_bytes, max_entries;

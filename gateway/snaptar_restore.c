@@ -331,6 +331,36 @@ make_entry(struct restore *x, struct archive_entry *e, char *path)
 	return r;
 }
 
+/* The path with `to` in the place of `from`, malloc'ed; NULL: it is not in
+ * there. */
+static char *
+renamed(const struct snaptar_options *o, const char *path)
+{
+	size_t n = strlen(o->from);
+
+	if (path == NULL || strncmp(path, o->from, n) != 0 ||
+	    (path[n] != '\0' && path[n] != '/'))
+		return NULL;
+	return xasprintf("%s%s", o->to, path + n);
+}
+
+static void
+rename_entry(const struct restore *x, struct archive_entry *e)
+{
+	char *path, *target;
+
+	if (x->o->from == NULL)
+		return;
+	path = renamed(x->o, archive_entry_pathname(e));
+	target = renamed(x->o, archive_entry_hardlink(e));
+	if (path != NULL)
+		archive_entry_copy_pathname(e, path);
+	if (target != NULL)
+		archive_entry_copy_hardlink(e, target);
+	free(path);
+	free(target);
+}
+
 static int
 take_entry(struct restore *x, struct archive_entry *e)
 {
@@ -429,6 +459,7 @@ snaptar_restore(int root_fd, int in_fd, const struct snaptar_options *o,
 		ar = archive_read_next_header(x.a, &e);
 		if (ar != ARCHIVE_OK && ar != ARCHIVE_WARN)
 			break;
+		rename_entry(&x, e);
 		r = take_entry(&x, e);
 	}
 	if (r == 0 && ar != ARCHIVE_EOF)

@@ -323,18 +323,18 @@ def test_what_cannot_be_is_refused(ann, body, status, field):
     assert bad[0]["debug"]["fieldViolations"][0]["field"] == field, e
 
 
-def workspace(command, snapshot=""):
+def workspace(command, snapshot="", name="work", place="/work"):
     return box("/bin/sh", "-c", command,
-               container={"volumeMounts": [{"volume": "work",
-                                            "mountPath": "/work"}]},
-               volumes=[{"name": "work", "scratch": {
+               container={"volumeMounts": [{"volume": name,
+                                            "mountPath": place}]},
+               volumes=[{"name": name, "scratch": {
                    "size": "1Gi", "restoreFromSnapshotId": snapshot}}])
 
 
 def test_a_volume_and_its_snapshots(gw, ann):
     keep = "trap 'exit 0' TERM; echo there; while :; do sleep 1; done"
-    ident = ann.rpc("CreateSandbox", workspace("echo one > /work/a; " + keep)
-                    )["sandboxId"]
+    ident = ann.rpc("CreateSandbox", workspace(
+        "cd /work; echo one > a; mkdir d; ln a d/b; " + keep))["sandboxId"]
     until(lambda: gw.users["ann"].lines(ident, "?follow=0"), "its file", 30)
     ann.reaches(ident, "STATE_RUNNING")
     live = ann.rpc("CreateFileSystemSnapshot",
@@ -358,8 +358,10 @@ def test_a_volume_and_its_snapshots(gw, ann):
     listed = ann.rest("GET", "fileSystemSnapshots?sourceSandboxId=" + ident)
     assert [s["fileSystemSnapshotId"]
             for s in listed["fileSystemSnapshots"]] == [last, snap]
-    for one in (snap, last):
-        new = ann.rpc("CreateSandbox", workspace("cat /work/a", one))
+    for one, *where in ((snap,), (last, "other", "/data")):
+        place = where[1] if where else "/work"
+        new = ann.rpc("CreateSandbox", workspace(
+            f"cd {place} && [ a -ef d/b ] && cat a", one, *where))
         assert ann.ends(new["sandboxId"])["status"]["exitCode"] == 0
         assert gw.users["ann"].lines(new["sandboxId"]) == ["one"]
         ann.rpc("DeleteFileSystemSnapshot", {"fileSystemSnapshotId": one})

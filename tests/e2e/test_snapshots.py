@@ -423,7 +423,7 @@ def test_kill_9(tmp):
             assert now["state"] == "FAILED", now
             assert "interrupted" in now["reason"] and now["size"] == 0
             assert files(gw) == [done["id"] + ".tar.zst"]
-            assert not processes("snapshot-create")
+            until(lambda: not processes("snapshot-create"), "its end", 30)
         names, _ = unpack(content(ann, done["id"]).body)
         assert names["data/root/big"].size == 60000000
         # At the stop: the job's end is taken up, what was kept goes.
