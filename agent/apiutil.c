@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/query.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/query.h"
 #include "net/buf.h"
 
 #define API_LONG 65536

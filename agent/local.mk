@@ -124,8 +124,6 @@ libagent_a_SOURCES = \
 	agent/repl_int.h \
 	agent/replcall.c \
 	agent/replfork.c \
-	agent/query.c \
-	agent/query.h \
 	agent/ring.c \
 	agent/ring.h \
 	agent/rmtree.c \

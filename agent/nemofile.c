@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/query.h"
 #include "base/base64.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/query.h"
 #include "net/loop.h"
 
 #define NEMOFILE_PIECE 262144

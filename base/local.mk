@@ -22,6 +22,8 @@ libbase_a_SOURCES = \
 	base/log.h \
 	base/mem.c \
 	base/mem.h \
+	base/query.c \
+	base/query.h \
 	base/scratch.c \
 	base/scratch.h \
 	base/str.c \

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/query.h"
 #include "gateway/api.h"
 #include "gateway/api_int.h"
 #include "net/buf.h"
@@ -21,28 +22,12 @@ int
 api_decode(struct httpd_req *rq, struct strv v, bool plus, struct strv *out)
 {
 	char *p = httpd_alloc(rq, v.len + 1);
-	size_t n = 0;
+	ssize_t n = query_decode(v, plus ? QUERY_STRICT : QUERY_PATH, p);
 
-	for (size_t i = 0; i < v.len; i++) {
-		char c = v.p[i];
-
-		if (c == '%') {
-			int hi, lo;
-
-			if (v.len - i < 3 ||
-			    (hi = str_hex_value(v.p[i + 1])) < 0 ||
-			    (lo = str_hex_value(v.p[i + 2])) < 0 ||
-			    (hi == 0 && lo == 0))
-				return E_INVALID;
-			c = (char)(hi * 16 + lo);
-			i += 2;
-		} else if (c == '+' && plus) {
-			c = ' ';
-		}
-		p[n++] = c;
-	}
+	if (n < 0)
+		return E_INVALID;
 	p[n] = '\0';
-	*out = (struct strv){p, n};
+	*out = (struct strv){p, (size_t)n};
 	return 0;
 }
 
@@ -50,16 +35,11 @@ bool
 api_query_next(const struct api_req *r, size_t *pos, struct strv *name,
 	       struct strv *value)
 {
-	while (*pos < r->query.len) {
-		struct strv rest = strv_from(r->query, *pos), one, key;
+	struct strv rest = strv_from(r->query, *pos), key, one;
 
-		(void)strv_cut(&rest, '&', &one);
-		*pos += one.len + 1;
-		if (one.len == 0)
-			continue;
-		(void)strv_cut(&one, '=', &key);
-		if (one.p == NULL)
-			one = STRV("");
+	while (query_next(&rest, &key, &one)) {
+		*pos = rest.p != NULL ? (size_t)(rest.p - r->query.p)
+				      : r->query.len;
 		if (api_decode(r->rq, key, true, name) == 0 &&
 		    api_decode(r->rq, one, true, value) == 0)
 			return true;

@@ -48,6 +48,12 @@ tests_unit_test_mem_SOURCES = tests/unit/test_mem.c
 tests_unit_test_mem_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_mem_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_query
+TESTS += tests/unit/test_query
+tests_unit_test_query_SOURCES = tests/unit/test_query.c
+tests_unit_test_query_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_query_LDADD = $(LIBBASE) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_scratch
 TESTS += tests/unit/test_scratch
 tests_unit_test_scratch_SOURCES = tests/unit/test_scratch.c
