@@ -21,6 +21,7 @@
 #include "cli/cmd.h"
 #include "cli/place.h"
 #include "cli/progress.h"
+#include "cli/spool.h"
 #include "cli/url.h"
 
 #define COPY_DEPTH 64
@@ -208,30 +209,16 @@ static int
 copy_put_stdin(struct copy *c, const char *to)
 {
 	struct stat st = {.st_mode = 0644};
-	FILE *f = tmpfile();
-	char buf[65536];
-	ssize_t n;
-	int r = 0;
+	uint64_t length;
+	int fd = spool_stdin(&length), r;
 
-	if (f == NULL) {
-		say_error("a temporary file: %s", strerror(errno));
+	if (fd == -1) {
+		say_error("standard input: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	while ((n = read(STDIN_FILENO, buf, sizeof(buf))) > 0) {
-		if (fd_write_all(fileno(f), buf, (size_t)n) != 0)
-			n = -1;
-		if (n < 0)
-			break;
-		st.st_size += n;
-	}
-	if (n < 0) {
-		say_error("standard input: %s", strerror(errno));
-		r = EXIT_FAILED;
-	} else {
-		(void)lseek(fileno(f), 0, SEEK_SET);
-		r = copy_put_file(c, "-", fileno(f), &st, to);
-	}
-	(void)fclose(f);
+	st.st_size = (off_t)length;
+	r = copy_put_file(c, "-", fd, &st, to);
+	(void)close(fd);
 	return r;
 }
 

@@ -18,6 +18,8 @@ sbx_SOURCES = \
 	cli/progress.h \
 	cli/remote.c \
 	cli/snapshot.c \
+	cli/spool.c \
+	cli/spool.h \
 	cli/up.c \
 	cli/url.c \
 	cli/url.h \

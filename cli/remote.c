@@ -22,9 +22,8 @@
 #include "cli/lines.h"
 #include "cli/pair.h"
 #include "cli/place.h"
+#include "cli/spool.h"
 #include "cli/url.h"
-
-#define REMOTE_COPY 65536
 
 struct remote {
 	struct job job;
@@ -90,32 +89,6 @@ remote_data(struct strv piece, void *arg)
 
 /* --- the input --------------------------------------------------------- */
 
-/* Standard input as a file that is gone already; its length. */
-static int
-remote_spool(uint64_t *length)
-{
-	char buf[REMOTE_COPY];
-	FILE *f = tmpfile();
-	ssize_t n;
-	int fd;
-
-	if (f == NULL || (fd = dup(fileno(f))) == -1)
-		return -1;
-	(void)fclose(f);
-	*length = 0;
-	while ((n = read(STDIN_FILENO, buf, sizeof(buf))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 || fd_write_all(fd, buf, (size_t)n) != 0) {
-			(void)close(fd);
-			return -1;
-		}
-		*length += (uint64_t)n;
-	}
-	(void)lseek(fd, 0, SEEK_SET);
-	return fd;
-}
-
 static int
 remote_file(struct place *p, struct job *j, const char *method,
 	    const char *target, int fd, uint64_t length)
@@ -142,7 +115,7 @@ static int
 remote_put_input(struct place *p, struct job *j, const char *name)
 {
 	uint64_t length;
-	int fd = remote_spool(&length), r;
+	int fd = spool_stdin(&length), r;
 	char *target;
 
 	if (fd == -1) {
