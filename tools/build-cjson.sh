@@ -18,18 +18,6 @@ orig_sha256=5308fd4bd90cef7aa060558514de6a1a4a0819974a26e6ed13973c5f624c24b2
 suite=bookworm
 . "$top/tools/debsource.sh"
 
-stamp() {
-	cat "$top/tools/build-cjson.sh" "$top/tools/debsource.sh" | sha256sum
-	printf '%s %s\n' "${CC:-cc}" "${CFLAGS:-}"
-}
-
-want=$(stamp)
-[ "$(cat "$prefix/.stamp" 2>/dev/null)" != "$want" ] || exit 0
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-chmod 755 "$work"
-
 compile() {
 	cd "$work/tree"
 	# shellcheck disable=SC2086 # both are lists of words
@@ -41,14 +29,4 @@ compile() {
 	cp cJSON.h "$prefix/include/cjson/"
 }
 
-debsource_fetch "$work" "$suite" cjson >"$work/log" 2>&1 || {
-	tail -n 5 "$work/log" >&2
-	die "could not fetch cjson $version from $suite"
-}
-debsource_unpack "$work" cjson "$version" "$orig_sha256"
-compile >"$work/log" 2>&1 || {
-	tail -n 20 "$work/log" >&2
-	die "could not build cjson $version"
-}
-printf '%s\n' "$want" >"$prefix/.stamp"
-printf 'cJSON %s built in %s\n' "$version" "$prefix"
+debsource_build cjson "${CC:-cc} ${CFLAGS:-}"

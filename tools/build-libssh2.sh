@@ -19,17 +19,6 @@ suite=trixie
 
 . "$top/tools/debsource.sh"
 
-stamp() {
-	cat "$top/tools/build-libssh2.sh" "$top/tools/debsource.sh" | sha256sum
-}
-
-want=$(stamp)
-[ "$(cat "$prefix/.stamp" 2>/dev/null)" != "$want" ] || exit 0
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-chmod 755 "$work"
-
 # Where in its session libssh2 keeps the state of a channel that is being
 # opened: tunnel/openstate.c puts it aside, so that many can be at once. And
 # whether the functions that tunnel/farwrap.c wraps are declared as it thinks.
@@ -93,14 +82,4 @@ compile() {
 	EOF
 }
 
-debsource_fetch "$work" "$suite" libssh2 >"$work/log" 2>&1 || {
-	tail -n 5 "$work/log" >&2
-	die "could not fetch libssh2 $version from $suite"
-}
-debsource_unpack "$work" libssh2 "$version" "$orig_sha256"
-compile >"$work/log" 2>&1 || {
-	tail -n 20 "$work/log" >&2
-	die "could not build libssh2 $version"
-}
-printf '%s\n' "$want" >"$prefix/.stamp"
-printf 'libssh2 %s built in %s\n' "$version" "$prefix"
+debsource_build libssh2

@@ -75,3 +75,33 @@ debsource_unpack() {
 				die "patch $p failed"
 		done
 }
+
+# shellcheck disable=SC2154
+debsource_stamp() {
+	cat "$top/tools/build-$1.sh" "$top/tools/debsource.sh" | sha256sum
+	printf '%s\n' "$2"
+}
+
+# debsource_build PACKAGE [WORDS]: has the caller's compile() make $prefix from
+# $work/tree, unless it was made by the same scripts with the same WORDS. Of the
+# caller are also $top, $version, $orig_sha256 and $suite.
+# shellcheck disable=SC2154
+debsource_build() {
+	local package=$1 want
+	want=$(debsource_stamp "$package" "${2:-}")
+	[ "$(cat "$prefix/.stamp" 2>/dev/null)" != "$want" ] || return 0
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	chmod 755 "$work"
+	debsource_fetch "$work" "$suite" "$package" >"$work/log" 2>&1 || {
+		tail -n 5 "$work/log" >&2
+		die "could not fetch $package $version from $suite"
+	}
+	debsource_unpack "$work" "$package" "$version" "$orig_sha256"
+	compile >"$work/log" 2>&1 || {
+		tail -n 20 "$work/log" >&2
+		die "could not build $package $version"
+	}
+	printf '%s\n' "$want" >"$prefix/.stamp"
+	printf '%s %s built in %s\n' "$package" "$version" "$prefix"
+}
