@@ -244,16 +244,15 @@ take_record(struct cwlogs *s, const struct logtail_record *r)
 static void
 take_base(struct cwlogs *s, uint64_t at)
 {
-	/* What was between is gone. Whoever begins anew does not miss it. */
-	if (s->counting)
-		; /* the second reading is the one that counts */
-	else if (s->based && at != s->at)
+	bool lost = s->based ? at != s->at : s->resumes && s->from < at;
+
+	/* While it is counted that does not matter: it is read once more. */
+	if (lost && !s->counting)
 		fail(s, "REPLAY_GAP",
-		     "part of the log is gone: it grew faster "
-		     "than it was read");
-	else if (!s->based && s->resumes && s->from < at)
-		fail(s, "REPLAY_GAP",
-		     "what follows that offset is not kept any more");
+		     s->based ? "part of the log is gone: it grew faster than "
+				"it was read"
+			      : "what follows that offset is not kept any "
+				"more");
 	s->at = at;
 }
 
