@@ -214,7 +214,7 @@ job_reach(struct place *p, struct job *j)
 }
 
 int
-job_ask(struct place *p, struct job *j, struct web_ask *q, const char *target,
+job_try(struct place *p, struct job *j, struct web_ask *q, const char *target,
 	struct web_answer *a)
 {
 	char *path = xasprintf("%s%s", j->scope, target);
@@ -224,6 +224,16 @@ job_ask(struct place *p, struct job *j, struct web_ask *q, const char *target,
 	q->bearer = p->token;
 	q->token = j->token[0] != '\0' ? j->token : NULL;
 	r = web_ask(j->web, q, a);
+	free(path);
+	return r;
+}
+
+int
+job_ask(struct place *p, struct job *j, struct web_ask *q, const char *target,
+	struct web_answer *a)
+{
+	int r = job_try(p, j, q, target, a);
+
 	if (r != 0) {
 		say_error("%s: %s", j->id, a->why);
 		r = EXIT_FAILED;
@@ -231,6 +241,5 @@ job_ask(struct place *p, struct job *j, struct web_ask *q, const char *target,
 		place_refused(j->id, a);
 		r = EXIT_FAILED;
 	}
-	free(path);
 	return r;
 }

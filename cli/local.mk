@@ -7,6 +7,8 @@ sbx_SOURCES = \
 	cli/jobref.c \
 	cli/lines.c \
 	cli/lines.h \
+	cli/live.c \
+	cli/live.h \
 	cli/ls.c \
 	cli/main.c \
 	cli/pair.c \
@@ -20,6 +22,10 @@ sbx_SOURCES = \
 	cli/snapshot.c \
 	cli/spool.c \
 	cli/spool.h \
+	cli/status.c \
+	cli/status.h \
+	cli/terminal.c \
+	cli/terminal.h \
 	cli/up.c \
 	cli/url.c \
 	cli/url.h \

@@ -34,8 +34,10 @@ static const struct command {
     {"ls", "[-a] [-q] [-l LABEL=VALUE]...", "list what runs (-a: and ran)",
      cmd_ls},
     {"exec",
-     "[-i] [-s] [-e NAME=VALUE]... [-w DIR] [-t TIME] JOB [--] COMMAND...",
-     "run a command in a sandbox (-i: with our input, -s: by the shell)",
+     "[-i] [-t] [-s] [-e NAME=VALUE]... [-w DIR] [--timeout TIME]\n"
+     "              JOB [--] COMMAND...",
+     "run a command in a sandbox (-i: with our input, -t: and terminal,\n"
+     "                -s: by the shell)",
      cmd_exec},
     {"cp", "[-r] JOB:PATH FILE | FILE JOB:PATH",
      "copy files out of and into a sandbox", cmd_cp},

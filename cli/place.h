@@ -79,5 +79,8 @@ const char *job_text(const struct json *job, const char *path);
 /* A request to the agent; target is below the scope, e.g. "/exec". */
 int job_ask(struct place *p, struct job *j, struct web_ask *q,
 	    const char *target, struct web_answer *a);
+/* The same without a word: web_ask()'s result. */
+int job_try(struct place *p, struct job *j, struct web_ask *q,
+	    const char *target, struct web_answer *a);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sbx exec: a command in a sandbox, with its output as it comes and its exit
- * status as ours. An input is put into a file there first, so that it may be of
- * any size and hold any bytes.
+ * status as ours. It has an exec_id, so that it survives the connection: we
+ * come back for what we have not read yet, and it is never run twice. With our
+ * input or terminal it is live.c's.
  */
 #include "config.h"
 
-#include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +22,31 @@
 #include "base/token.h"
 #include "cli/cmd.h"
 #include "cli/lines.h"
+#include "cli/live.h"
 #include "cli/pair.h"
 #include "cli/place.h"
-#include "cli/spool.h"
-#include "cli/url.h"
+#include "cli/status.h"
+#include "cli/terminal.h"
+#include "net/loop.h"
+
+/* As long as an agent waits for us (SBX_RESUME). */
+#define REMOTE_LOST_MS  60000
+#define REMOTE_PAUSE_MS 100
+#define REMOTE_PAUSE_TO 1000
+#define REMOTE_GRACE_S  2 /* from TERM or HUP to KILL */
 
 struct remote {
+	struct place *p;
 	struct job job;
 	struct lines lines;
-	int status;  /* -1: no exit was told */
-	bool broken; /* our own output is gone */
+	char id[40];   /* exec_id */
+	uint64_t next; /* position after what we have */
+	long pid;      /* 0: not told yet */
+	uint64_t pause_ms;
+	uint64_t lost_ms; /* when nothing came any more; 0: something does */
+	int status;       /* -1: no exit was told */
+	int stop;         /* a signal that is to be dealt with */
+	unsigned signals;
 };
 
 /* --- what it says ------------------------------------------------------ */
@@ -38,44 +55,61 @@ static void
 remote_output(struct remote *r, const struct json *v, int fd)
 {
 	struct strbuf b = {0};
+	uint64_t next;
 
 	/* The agent's: a piece that is not whole is not to be had. */
 	if (base64_decode(strv_of(json_string(json_get(v, "data"))), &b) == 0 &&
-	    !r->broken && fd_write_all(fd, b.s, b.len) != 0)
-		r->broken = true;
+	    r->status == -1 && fd_write_all(fd, b.s, b.len) != 0)
+		r->stop = SIGPIPE; /* as if it had met us */
 	strbuf_clear(&b);
+	if (json_u64(json_get(v, "next"), UINT64_MAX, &next) == 0)
+		r->next = next;
 }
 
 static void
-remote_exit(struct remote *r, const struct json *v)
+remote_start(struct remote *r, const struct json *v)
 {
-	uint64_t code = 0, sig = 0;
-	bool timed_out = false;
+	uint64_t pid;
 
-	if (json_bool(json_get(v, "timed_out"), &timed_out) == 0 && timed_out)
-		r->status = EXIT_TIMED_OUT;
-	else if (json_u64(json_get(v, "signal"), 127, &sig) == 0)
-		r->status = 128 + (int)sig;
-	else if (json_u64(json_get(v, "exit_code"), 255, &code) == 0)
-		r->status = (int)code;
+	if (json_u64(json_get(v, "pid"), INT32_MAX, &pid) == 0)
+		r->pid = (long)pid;
+}
+
+static void
+remote_dropped(const struct json *v)
+{
+	uint64_t n = 0;
+
+	if (json_u64(json_get(v, "bytes"), UINT64_MAX, &n) == 0)
+		say_error("%" PRIu64 " bytes of output were lost", n);
 }
 
 static void
 remote_line(struct strv line, void *arg)
 {
-	struct json_doc *doc;
 	struct remote *r = arg;
+	struct json_doc *doc;
+	const struct json *v;
 	const char *event;
 
-	if (json_parse(line, &doc, NULL) != 0)
+	if (r->stop != 0 || json_parse(line, &doc, NULL) != 0)
 		return;
-	event = json_string(json_get(json_root(doc), "event"));
-	if (event != NULL && strcmp(event, "stdout") == 0)
-		remote_output(r, json_root(doc), STDOUT_FILENO);
-	else if (event != NULL && strcmp(event, "stderr") == 0)
-		remote_output(r, json_root(doc), STDERR_FILENO);
-	else if (event != NULL && strcmp(event, "exit") == 0)
-		remote_exit(r, json_root(doc));
+	r->lost_ms = 0;
+	r->pause_ms = REMOTE_PAUSE_MS;
+	v = json_root(doc);
+	event = json_string(json_get(v, "event"));
+	if (event == NULL)
+		;
+	else if (strcmp(event, "stdout") == 0)
+		remote_output(r, v, STDOUT_FILENO);
+	else if (strcmp(event, "stderr") == 0)
+		remote_output(r, v, STDERR_FILENO);
+	else if (strcmp(event, "start") == 0)
+		remote_start(r, v);
+	else if (strcmp(event, "dropped") == 0)
+		remote_dropped(v);
+	else if (strcmp(event, "exit") == 0)
+		r->status = status_of_exit(v);
 	json_doc_free(doc);
 }
 
@@ -87,58 +121,142 @@ remote_data(struct strv piece, void *arg)
 	lines_add(&r->lines, piece);
 }
 
-/* --- the input --------------------------------------------------------- */
+/* --- signals ----------------------------------------------------------- */
 
-static int
-remote_file(struct place *p, struct job *j, const char *method,
-	    const char *target, int fd, uint64_t length)
+static void
+remote_signal_cb(int signo, void *arg)
 {
-	struct web_ask q = {.method = method, .fd = fd, .length = length};
+	struct remote *r = arg;
+
+	r->stop = signo;
+}
+
+/* To the command, about which nothing else may be known any more. */
+static void
+remote_order(struct remote *r, const char *method, const char *what,
+	     struct strv json)
+{
+	struct web_ask q = {.method = method, .json = json};
+	char *target = xasprintf("/processes/%ld%s", r->pid, what);
 	struct web_answer a;
-	int r = job_ask(p, j, &q, target, &a);
 
+	/* Best effort: without us it is ended soon. */
+	(void)!job_try(r->p, &r->job, &q, target, &a);
 	web_answer_clear(&a);
-	return r;
-}
-
-/* Where the input goes: for the agent, and for the command. A sandbox of a
- * host has its home as root there. */
-static const char *
-remote_dir(const struct job *j, bool inside)
-{
-	if (j->inside == NULL)
-		return "/tmp";
-	return inside ? "$TMPDIR" : "/.tmp";
-}
-
-static int
-remote_put_input(struct place *p, struct job *j, const char *name)
-{
-	uint64_t length;
-	int fd = spool_stdin(&length), r;
-	char *target;
-
-	if (fd == -1) {
-		say_error("standard input: %s", strerror(errno));
-		return EXIT_OURS;
-	}
-	target = xasprintf("/files/write?path=%s/%s&mode=600",
-			   remote_dir(j, false), name);
-	r = remote_file(p, j, "PUT", target, fd, length);
 	free(target);
-	(void)close(fd);
-	return r;
+}
+
+/* The first signal is passed on, and we wait for what comes of it; a second one
+ * (or too long a time after TERM and HUP) ends the command. */
+static void
+remote_stopped(struct remote *r)
+{
+	int signo = r->stop;
+	char json[32];
+
+	r->stop = 0;
+	if (r->signals++ > 0 || signo == SIGPIPE || r->pid == 0) {
+		if (r->pid != 0)
+			remote_order(r, "DELETE", "", STRV_NULL);
+		r->status = 128 + (signo == SIGALRM ? SIGTERM : signo);
+		return;
+	}
+	if (signo == SIGTERM || signo == SIGHUP)
+		(void)alarm(REMOTE_GRACE_S);
+	(void)snprintf(json, sizeof(json), "{\"signal\":%d}", signo);
+	remote_order(r, "POST", "/kill", strv_of(json));
+}
+
+/* --- again ------------------------------------------------------------- */
+
+static void
+remote_woken(void *arg)
+{
+	*(bool *)arg = true;
 }
 
 static void
-remote_drop_input(struct place *p, struct job *j, const char *name)
+remote_wait(struct remote *r)
 {
-	char *target =
-	    xasprintf("/files/delete?path=%s/%s", remote_dir(j, false), name);
+	bool over = false;
+	struct timer t;
 
-	/* Best effort: it goes with the sandbox at the latest. */
-	(void)remote_file(p, j, "DELETE", target, 0, 0);
+	timer_init(&t, r->p->loop, remote_woken, &over);
+	timer_set(&t, r->pause_ms);
+	while (!over && r->stop == 0)
+		loop_once(r->p->loop, true);
+	timer_clear(&t);
+	r->pause_ms *= 2;
+	if (r->pause_ms > REMOTE_PAUSE_TO)
+		r->pause_ms = REMOTE_PAUSE_TO;
+}
+
+/* Whether it is to be tried again after that; else it was said why not. */
+static bool
+remote_again(struct remote *r, int err, const struct web_answer *a, bool first)
+{
+	uint64_t now = loop_clock_us() / 1000;
+	bool final = err == 0 && a->status >= 400 &&
+		     (first || a->status < 500 || a->status == 501);
+
+	if (final) {
+		place_refused(r->job.id, a);
+		r->status =
+		    a->status == 400 && r->pid == 0 ? EXIT_NO_START : EXIT_OURS;
+		return false;
+	}
+	if (r->lost_ms == 0)
+		r->lost_ms = now;
+	if (now - r->lost_ms < REMOTE_LOST_MS)
+		return true;
+	say_error("%s: the connection was lost before the command ended%s%s",
+		  r->job.id, err != 0 ? ": " : "", err != 0 ? a->why : "");
+	r->status = EXIT_OURS;
+	return false;
+}
+
+/* Once: the request, or what is missing of its answer. */
+static void
+remote_ask(struct remote *r, struct strv body, bool first)
+{
+	struct web_ask q = {
+	    .method = "POST", .data = remote_data, .arg = r, .stop = &r->stop};
+	struct web_answer a;
+	char *target;
+	int err;
+
+	if (r->pid != 0) {
+		q.method = "GET";
+		target = xasprintf("/exec/%s?from=%" PRIu64, r->id, r->next);
+	} else { /* the same bytes are never a second command */
+		q.json = body;
+		target = xstrdup("/exec");
+	}
+	err = job_try(r->p, &r->job, &q, target, &a);
+	lines_end(&r->lines);
+	if (r->status == -1 && r->stop == 0 && remote_again(r, err, &a, first))
+		remote_wait(r);
+	web_answer_clear(&a);
 	free(target);
+}
+
+static int
+remote_run(struct remote *r, struct strv body)
+{
+	static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP,
+				      SIGALRM};
+	bool first = true;
+
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+		loop_on_signal(r->p->loop, signals[i], remote_signal_cb, r);
+	r->pause_ms = REMOTE_PAUSE_MS;
+	while (r->status == -1) {
+		remote_ask(r, body, first);
+		first = false;
+		if (r->stop != 0 && r->status == -1)
+			remote_stopped(r);
+	}
+	return r->status;
 }
 
 /* --- the request ------------------------------------------------------- */
@@ -147,28 +265,39 @@ struct remote_options {
 	struct strbuf env; /* JSON members */
 	const char *cwd;
 	double timeout;
-	bool input, shell;
+	bool input, shell, tty;
 };
 
-static void
-remote_body(struct strbuf *b, const struct remote_options *o, const char *dir,
-	    const char *input, char **cmd)
+/* The names in it are ours, and JSON leaves no bare quote in a value. */
+static bool
+remote_has_env(const struct remote_options *o, const char *member)
 {
-	strbuf_adds(b, "{\"encoding\":\"base64\",\"cmd\":");
-	if (o->shell && input == NULL) {
+	return o->env.len > 0 &&
+	       memmem(o->env.s, o->env.len, member, strlen(member)) != NULL;
+}
+
+static void
+remote_terminal(struct strbuf *b, struct remote_options *o)
+{
+	const char *term = getenv("TERM");
+	uint16_t cols, rows;
+
+	terminal_size(&cols, &rows);
+	strbuf_addf(b, "\"tty\":true,\"cols\":%u,\"rows\":%u,", (unsigned)cols,
+		    (unsigned)rows);
+	if (term != NULL && !remote_has_env(o, "\"TERM\":"))
+		pair_add(&o->env, "TERM", term);
+}
+
+static void
+remote_body(struct strbuf *b, const struct remote_options *o, char **cmd)
+{
+	strbuf_adds(b, "\"cmd\":");
+	if (o->shell) {
 		strbuf_add_json(b, strv_of(cmd[0]));
 	} else {
-		strbuf_addc(b, '[');
-		if (input != NULL)
-			strbuf_addf(b,
-				    "\"/bin/sh\",\"-c\",\"exec \\\"$@\\\" "
-				    "<%s/%s\",\"sh\",",
-				    dir, input);
-		if (o->shell)
-			strbuf_adds(b, "\"/bin/sh\",\"-c\",");
 		for (char **s = cmd; *s != NULL; s++) {
-			if (s != cmd)
-				strbuf_addc(b, ',');
+			strbuf_addc(b, s == cmd ? '[' : ',');
 			strbuf_add_json(b, strv_of(*s));
 		}
 		strbuf_addc(b, ']');
@@ -185,63 +314,75 @@ remote_body(struct strbuf *b, const struct remote_options *o, const char *dir,
 }
 
 static int
-remote_exec(struct place *p, struct remote *r, const struct remote_options *o,
-	    char **cmd)
+remote_exec(struct remote *r, struct remote_options *o, char **cmd)
 {
-	struct web_ask q = {.method = "POST", .data = remote_data, .arg = r};
-	char name[64] = "sbx-input-";
 	struct strbuf b = {0};
-	struct web_answer a;
 	int s;
 
-	if (o->input) {
-		token_label(name + strlen(name), 16);
-		if (remote_put_input(p, &r->job, name) != 0)
-			return EXIT_OURS;
+	strbuf_addc(&b, '{');
+	if (o->tty) {
+		remote_terminal(&b, o);
+	} else if (!o->input) {
+		(void)snprintf(r->id, sizeof(r->id), "sbx-");
+		token_label(r->id + strlen(r->id), 24);
+		strbuf_addf(&b, "\"encoding\":\"base64\",\"exec_id\":\"%s\",",
+			    r->id);
 	}
-	remote_body(&b, o, remote_dir(&r->job, true), o->input ? name : NULL,
-		    cmd);
-	q.json = (struct strv){b.s, b.len};
-	s = job_ask(p, &r->job, &q, "/exec", &a);
-	lines_end(&r->lines);
-	if (s != 0)
-		r->status = a.status == 400 ? EXIT_NO_START : EXIT_OURS;
-	web_answer_clear(&a);
+	remote_body(&b, o, cmd);
+	if (o->input || o->tty)
+		s = live_run(r->p, &r->job, (struct strv){b.s, b.len}, o->tty);
+	else
+		s = remote_run(r, (struct strv){b.s, b.len});
 	strbuf_clear(&b);
-	if (o->input)
-		remote_drop_input(p, &r->job, name);
-	return 0;
+	return s;
+}
+
+/* --- the command line -------------------------------------------------- */
+
+static int
+remote_options(struct remote_options *o, int argc, char **argv)
+{
+	static const struct option longs[] = {
+	    {"env", required_argument, NULL, 'e'},
+	    {"cwd", required_argument, NULL, 'w'},
+	    {"timeout", required_argument, NULL, 'T'},
+	    {"stdin", no_argument, NULL, 'i'},
+	    {"tty", no_argument, NULL, 't'},
+	    {"shell", no_argument, NULL, 's'},
+	    {NULL, 0, NULL, 0}};
+	int c, s = 0;
+
+	while (s == 0 &&
+	       (c = getopt_long(argc, argv, "+e:w:its", longs, NULL)) != -1) {
+		if (c == 'e')
+			s = pair_parse(&o->env, "--env", optarg, true);
+		else if (c == 'w')
+			o->cwd = optarg;
+		else if (c == 'T')
+			s = cmd_seconds("--timeout", optarg, &o->timeout);
+		else if (c == 'i')
+			o->input = true;
+		else if (c == 't')
+			o->tty = true;
+		else if (c == 's')
+			o->shell = true;
+		else
+			s = cmd_usage("exec");
+	}
+	if (s == 0 && o->tty && !isatty(STDIN_FILENO)) {
+		say_error("-t: standard input is not a terminal");
+		s = EXIT_USAGE;
+	}
+	return s;
 }
 
 int
 cmd_exec(struct place *p, int argc, char **argv)
 {
-	static const struct option longs[] = {
-	    {"env", required_argument, NULL, 'e'},
-	    {"cwd", required_argument, NULL, 'w'},
-	    {"timeout", required_argument, NULL, 't'},
-	    {"stdin", no_argument, NULL, 'i'},
-	    {"shell", no_argument, NULL, 's'},
-	    {NULL, 0, NULL, 0}};
-	struct remote r = {.status = -1};
+	struct remote r = {.p = p, .status = -1};
 	struct remote_options o = {.shell = false};
-	int c, s = 0;
+	int s = remote_options(&o, argc, argv);
 
-	while (s == 0 &&
-	       (c = getopt_long(argc, argv, "+e:w:t:is", longs, NULL)) != -1) {
-		if (c == 'e')
-			s = pair_parse(&o.env, "--env", optarg, true);
-		else if (c == 'w')
-			o.cwd = optarg;
-		else if (c == 't')
-			s = cmd_seconds("--timeout", optarg, &o.timeout);
-		else if (c == 'i')
-			o.input = true;
-		else if (c == 's')
-			o.shell = true;
-		else
-			s = cmd_usage("exec");
-	}
 	argv += optind;
 	if (s == 0 && argc - optind > 2 && strcmp(argv[1], "--") == 0)
 		memmove(&argv[1], &argv[2],
@@ -250,18 +391,13 @@ cmd_exec(struct place *p, int argc, char **argv)
 		s = cmd_usage("exec");
 	r.lines.line = remote_line;
 	r.lines.arg = &r;
+	if (s == 0)
+		s = place_open(p);
 	if (s == 0 &&
-	    ((s = place_open(p)) != 0 || job_find(p, argv[0], &r.job) != 0 ||
-	     job_reach(p, &r.job) != 0)) {
-		s = s != 0 ? s : EXIT_OURS;
-	} else if (s == 0) {
-		s = remote_exec(p, &r, &o, argv + 1);
-		if (s == 0 && r.status == -1)
-			say_error("the connection was lost before the command "
-				  "ended");
-		if (s == 0)
-			s = r.status != -1 ? r.status : EXIT_OURS;
-	}
+	    (job_find(p, argv[0], &r.job) != 0 || job_reach(p, &r.job) != 0))
+		s = EXIT_OURS;
+	else if (s == 0)
+		s = remote_exec(&r, &o, argv + 1);
 	job_clear(&r.job);
 	strbuf_clear(&o.env);
 	return s;

@@ -41,6 +41,7 @@ struct talk {
 	struct web *w;
 	const struct web_ask *q;
 	struct web_answer *a;
+	struct dial *dial;
 	struct httpc *http;
 	uint64_t left, moved; /* of the body that is sent */
 	bool again;           /* a kept connection was dead: another one */
@@ -169,10 +170,15 @@ talk_head_cb(struct httpc *c, const struct http_head *h, bool interim,
 	struct talk *t = arg;
 	struct strv link = http1_find(h, STRV("Link"));
 
-	(void)c;
 	if (interim)
 		return;
 	t->a->status = h->status;
+	if (h->status == 101 && t->q->stream != NULL) {
+		t->http = NULL;
+		*t->q->stream = httpc_upgrade(c);
+		talk_end(t, 0, NULL);
+		return;
+	}
 	t->a->length = h->content_length;
 	t->a->has_length = h->body == BODY_LENGTH;
 	(void)snprintf(t->a->link, sizeof(t->a->link), "%.*s", STRV_ARG(link));
@@ -306,7 +312,7 @@ talk_send(struct talk *t)
 		http1_put(w, STRV("X-Sandbox-Token"), strv_of(q->token));
 	if (q->json.p != NULL)
 		http1_put(w, STRV("Content-Type"), STRV("application/json"));
-	if (httpc_end_head(t->http, STRV_NULL) != 0) {
+	if (httpc_end_head(t->http, strv_of(q->upgrade)) != 0) {
 		httpc_close(t->http);
 		t->http = NULL;
 		talk_end(t, E_INVALID, "a token or path cannot be sent");
@@ -328,6 +334,7 @@ talk_dialed(int err, int fd, const struct addr *used, void *arg)
 	struct talk *t = arg;
 
 	(void)used;
+	t->dial = NULL;
 	if (err != 0) {
 		talk_end(t, err, err_text(err));
 		return;
@@ -341,9 +348,12 @@ static void
 talk_start(struct talk *t)
 {
 	t->http = t->again ? NULL : httpc_pool_get(t->w->pool, STRV("it"));
-	if (t->http != NULL)
+	if (t->http != NULL) {
 		talk_send(t);
-	else if (web_dial(t->w, talk_dialed, t) == NULL)
+		return;
+	}
+	t->dial = web_dial(t->w, talk_dialed, t);
+	if (t->dial == NULL)
 		talk_end(t, E_UNREACHABLE, "its name does not resolve");
 }
 
@@ -354,9 +364,15 @@ web_ask(struct web *w, const struct web_ask *q, struct web_answer *a)
 
 	memset(a, 0, sizeof(*a));
 	talk_start(&t);
-	while (!t.over)
+	while (!t.over && (q->stop == NULL || *q->stop == 0))
 		loop_once(w->loop, true);
-	return t.err;
+	if (t.over)
+		return t.err;
+	if (t.dial != NULL)
+		dial_cancel(t.dial);
+	if (t.http != NULL)
+		httpc_close(t.http);
+	return E_CANCELLED;
 }
 
 void

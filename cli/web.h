@@ -35,6 +35,11 @@ struct web_ask {
 	/* So much of the body was sent or received. May be NULL. */
 	void (*moved)(uint64_t bytes, void *arg);
 	void *arg;
+	/* To ask for another protocol with: an answer of 101 puts the
+	 * connection here, whose callbacks are then to be set at once. */
+	const char *upgrade;
+	struct stream **stream;
+	const int *stop; /* becomes not 0: E_CANCELLED; may be NULL */
 };
 
 struct web_answer {

@@ -31,7 +31,7 @@ _sbx() {
 	snapshot) words='create ls rm get --kill --volume --no-wait
 		'"$(sbx ls -q 2>/dev/null; sbx snapshot ls -q 2>/dev/null)" ;;
 	ls) words='--all --label --quiet' ;;
-	exec) words='--env --cwd --timeout --stdin --shell' ;;
+	exec) words='--env --cwd --timeout --stdin --tty --shell' ;;
 	cp) words='--recursive' ;;
 	logs) words='--follow --tail' ;;
 	esac

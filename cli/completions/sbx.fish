@@ -37,6 +37,7 @@ complete -c sbx -n '__fish_seen_subcommand_from up' -l host
 complete -c sbx -n '__fish_seen_subcommand_from run' -s d -l detach
 complete -c sbx -n '__fish_seen_subcommand_from ls' -s a -l all
 complete -c sbx -n '__fish_seen_subcommand_from exec' -s i -l stdin
+complete -c sbx -n '__fish_seen_subcommand_from exec' -s t -l tty
 complete -c sbx -n '__fish_seen_subcommand_from exec' -s s -l shell
 complete -c sbx -n '__fish_seen_subcommand_from exec' -l cwd -x
 complete -c sbx -n '__fish_seen_subcommand_from cp' -F -s r -l recursive

@@ -419,7 +419,10 @@ def test_keys(scope):
     while a.out.count(b"P") < 2:
         a.step()
     a.write(b"echo was $?.\n")
-    a.until(b"was 130.\r\n").write(b"cat; echo again\n")
+    a.until(b"was 130.\r\n")
+    while a.out.count(b"P") < 3:
+        a.step()
+    a.write(b"cat; echo again\n")
     a.until(b"echo again\r\n").write(b"x\n")
     a.until(b"x\r\nx\r\n").write(b"\x04")
     a.until(b"\nagain\r\n").write(b"exit 3\n")

@@ -142,7 +142,7 @@ def test_exec(sbx, box):
     assert sbx.run("exec", box, "printf", r"\377\000\n").stdout == (
         b"\xff\x00\n")
     sbx.run("exec", "-s", box, "kill -9 $$", status=137)
-    sbx.run("exec", "-t", "0.3", box, "sleep", "100", status=124)
+    sbx.run("exec", "--timeout", "0.3", box, "sleep", "100", status=124)
     assert "No such file" in sbx.err("exec", box, "nosuch", status=126)
 
 
@@ -157,7 +157,7 @@ def test_exec_with_input(sbx, box):
 
 
 def test_exec_is_live(sbx, box):
-    p = sbx.start("exec", box, "sh", "-c", "echo now; sleep 1000",
+    p = sbx.start("exec", box, "sh", "-c", "echo now; exec sleep 1000",
                   stdout=subprocess.PIPE)
     assert p.stdout.readline() == b"now\n"
     p.send_signal(signal.SIGINT)  # ends the command with us
