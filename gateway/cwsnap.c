@@ -271,6 +271,11 @@ cwsnap_get(struct cwcall *c)
 	if (!is_on(c))
 		return;
 	r = snapshots_get(c->svc->o.snapshots, c->ns, strv_of(id), &sn);
+	/* What a client has deleted is gone for it. */
+	if (r == 0 && sn.state == SNAPSHOT_DELETING) {
+		snapshot_clear(&sn);
+		r = E_NOTFOUND;
+	}
 	if (r == 0)
 		answer(c, &sn);
 	else if (r == E_NOTFOUND)
