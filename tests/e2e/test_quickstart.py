@@ -146,6 +146,8 @@ def test_foreground_until_ctrl_c(tmp):
         assert "\nhello\n" in r.stdout
         assert "\n42\n" in r.stdout and "its status: 3" in r.stdout
         assert '"text": "42"' in r.stdout
+        assert '"stdoutBytesProduced":' in r.stdout
+        assert '"STATE_TERMINATING"' in r.stdout
         # One at a time in a state directory, and in words.
         second = run("--port", "0", "--state", str(state))
         assert second.returncode != 0 and "another" in second.stdout
