@@ -18,6 +18,7 @@
 #include "gateway/cwschema.h"
 #include "gateway/cwsvc_int.h"
 #include "gateway/cwvolume.h"
+#include "gateway/gwconf.h"
 #include "gateway/route.h"
 
 #define SPEC      "sandbox.spec"
@@ -105,8 +106,6 @@ check_whole(struct making *m)
 	static const struct refused network[] = {
 	    {"ingress", "rules are not supported"},
 	    {"egress", "rules are not supported"},
-	    {"deny_egress", "the network is as it is configured for all jobs"},
-	    {"deny_ingress", "the network is as it is configured for all jobs"},
 	};
 	const struct cwmsg *sandbox = cwmsg_msg(m->c->req, "sandbox");
 	size_t n;
@@ -332,6 +331,34 @@ take_resources(struct making *m)
 
 /* --- the rest ---------------------------------------------------------- */
 
+/* Nobody gets in but through us, unless the job shares the machine's network
+ * (or nobody here knows what its launcher does). */
+static bool
+is_shut(const struct making *m)
+{
+	const struct gw_conf *conf = jobs_conf(m->c->svc->o.jobs);
+
+	return m->s.closed || (strcmp(conf->jobs.launcher, "local") == 0 &&
+			       !conf->launch.net_host);
+}
+
+static bool
+take_network(struct making *m)
+{
+	const struct cwmsg *network = cwmsg_msg(m->spec, "network");
+
+	m->s.closed = cwmsg_int(network, "deny_egress") != 0;
+	if (cwmsg_int(network, "deny_ingress") == 0)
+		return true;
+	if (cwmsg_count(m->spec, "services") != 0)
+		return bad(m, SPEC ".network.deny_ingress: not together with "
+				   "services");
+	if (!is_shut(m))
+		cwsvc_unsupported(m->c, SPEC ".network.deny_ingress",
+				  "sandboxes share this machine's network");
+	return is_shut(m);
+}
+
 static bool
 take_service(struct making *m, size_t i)
 {
@@ -475,7 +502,7 @@ cwcreate_sandbox(struct cwcall *c)
 
 	if (check_whole(&m) && check_container(&m) && take_command(&m) &&
 	    take_variables(&m) && take_place(&m) && take_files(&m) &&
-	    take_resources(&m) && take_rest(&m) &&
+	    take_resources(&m) && take_network(&m) && take_rest(&m) &&
 	    cwvolume_take(c, m.spec, &m.s)) {
 		keep_spec(&m);
 		create(&m);

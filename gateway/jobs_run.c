@@ -320,6 +320,7 @@ launch_it(struct live *l, const struct gw_flavor *flavor, uint64_t timeout_ms,
 	if (!s->sandbox || jobspec_main(s))
 		ls.nargv = s->command.n + s->arguments.n;
 	ls.cwd = s->working_dir;
+	ls.closed = s->closed;
 	ls.prepare = (const char *const *)s->prepare.v;
 	ls.nprepare = s->prepare.n;
 	ls.files = fv;

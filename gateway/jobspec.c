@@ -220,6 +220,8 @@ add_rest(struct strbuf *b, const struct job_spec *s)
 			    s->files[i].mode);
 	}
 	strbuf_adds(b, s->nfiles != 0 ? "]" : "");
+	if (s->closed)
+		strbuf_adds(b, ",\"network\":\"none\"");
 	if (s->sandbox)
 		strbuf_adds(b, ",\"sandbox\":true");
 	if (s->hub)

@@ -93,6 +93,7 @@ struct job_spec {
 	 * beside that. hub: asked for by the label hf-sandbox, as by clients
 	 * whose command would fetch an agent; it is not used. */
 	bool sandbox, hub;
+	bool closed; /* as launch_spec.closed */
 };
 
 /* A sandbox whose main process is its command? */

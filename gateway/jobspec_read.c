@@ -229,6 +229,17 @@ field_restore(const struct field *f, const struct json *v)
 }
 
 static int
+field_network(const struct field *f, const struct json *v)
+{
+	const char *s = json_string(v);
+
+	if (s == NULL || strcmp(s, "none") != 0)
+		return bad(f, "must be \"none\", or absent");
+	f->spec->closed = true;
+	return 0;
+}
+
+static int
 field_restore_volume(const struct field *f, const struct json *v)
 {
 	return read_text(f, v, JOBSPEC_TEXT_BYTES, &f->spec->restore_volume);
@@ -467,6 +478,7 @@ static const struct {
 	      {"requestId", field_request_id},
 	      {"restoreSnapshot", field_restore},
 	      {"restoreVolume", field_restore_volume},
+	      {"network", field_network},
 	      {"sandbox", field_sandbox},
 	      {"hub", field_hub},
 	      {"workingDir", field_working_dir},

@@ -98,6 +98,8 @@ struct launch_spec {
 	 * timeout_ms. The local launcher alone can do it. */
 	const char *const *prepare;
 	size_t nprepare;
+	bool closed;         /* no network but its own loopback, whatever is
+			      * configured (the local launcher alone can) */
 	uint64_t timeout_ms; /* from now; 0: none */
 	uint64_t grace_ms; /* from TERM to KILL after that; 0: the launcher's */
 	uint64_t memory;   /* bytes; 0: no bound, as with the following */

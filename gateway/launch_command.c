@@ -388,12 +388,12 @@ cmd_start(struct launcher *base, const struct launch_spec *spec,
 	}
 	*why = NULL;
 	if (spec->nfiles != 0 || spec->nscratch != 0 || spec->nprepare != 0 ||
-	    spec->cwd != NULL ||
+	    spec->cwd != NULL || spec->closed ||
 	    (spec->mode != LAUNCH_COMMAND && spec->nargv != 0)) {
 		*why = xasprintf(
 		    "[launcher %s]: files, scratch volumes, a snapshot, a "
-		    "working directory, or a command beside the agent are for "
-		    "the local launcher",
+		    "working directory, no network, or a command beside the "
+		    "agent are for the local launcher",
 		    l->name);
 		return E_INVALID;
 	}

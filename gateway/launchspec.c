@@ -82,6 +82,8 @@ add_outside_vars(struct strbuf *b, bool *first, const struct launch_spec *s,
 	const struct outside *o = &conf->outside;
 	struct strbuf text = {0};
 
+	if (s->closed)
+		return;
 	for (size_t i = 0; i < o->nends && s->mode != LAUNCH_HOST; i++) {
 		if (has(s->env, s->nenv, o->ends[i].name) ||
 		    has(s->secrets, s->nsecrets, o->ends[i].name))
@@ -194,9 +196,9 @@ launchspec_add(struct strbuf *b, const struct launch_spec *s,
 		nexpose++;
 	add_list(b, "expose", (const char *const *)p->conf->expose, nexpose);
 	strbuf_addf(b, ",\"net_private\":%s,\"best_effort\":%s",
-		    p->conf->net_host ? "false" : "true",
+		    p->conf->net_host && !s->closed ? "false" : "true",
 		    p->conf->best_effort ? "true" : "false");
-	if (!p->conf->net_host) {
+	if (!p->conf->net_host && !s->closed) {
 		add_text(b, "outbound", p->outbound);
 		add_outside(b, &p->conf->outside);
 	}

@@ -289,8 +289,10 @@ def test_what_is_asked_for_is_there(gw, ann):
         {"volume": "v", "mountPath": "/w", "readOnly": True}]},
         volumes=[{"name": "v", "scratch": {}}]), 501,
      "sandbox.spec.containers[0].volume_mounts[0].read_only"),
-    (box(network={"denyEgress": True}), 501,
-     "sandbox.spec.network.deny_egress"),
+    (box(network={"egress": [{"dnsName": "example.org"}]}), 501,
+     "sandbox.spec.network.egress"),
+    (box(network={"denyIngress": True}, services=[{"port": 80}]), 400,
+     "sandbox.spec.network.deny_ingress"),
     (box(runnerIds=["r"]), 501, "sandbox.spec.runner_ids"),
     (box(primaryContainer="other"), 400, "sandbox.spec.primary_container"),
     (box(maxLifetimeSeconds=-1), 400, "sandbox.spec.max_lifetime_seconds"),
@@ -321,6 +323,15 @@ def test_what_cannot_be_is_refused(ann, body, status, field):
     assert e["code"] == {400: "invalid_argument", 501: "unimplemented"}[status]
     bad = [d for d in e["details"] if d["type"] == "google.rpc.BadRequest"]
     assert bad[0]["debug"]["fieldViolations"][0]["field"] == field, e
+
+
+def test_without_a_network(gw, ann):
+    new = ann.rpc("CreateSandbox", box(
+        "/bin/sh", "-c", "cat /proc/net/dev",
+        network={"denyEgress": True, "denyIngress": True}))
+    assert ann.ends(new["sandboxId"])["status"]["exitCode"] == 0
+    lines = gw.users["ann"].lines(new["sandboxId"])
+    assert [x.split(":")[0].strip() for x in lines[2:]] == ["lo"], lines
 
 
 def workspace(command, snapshot="", name="work", place="/work"):

@@ -254,6 +254,7 @@ static const struct {
     {"{\"command\":[1]}", "command: element 0 must be a string"},
     {"{\"command\":[\"a\",null]}", "command: element 1 must be a string"},
     {"{\"arguments\":{}}", "arguments: must be an array of strings"},
+    {"{\"network\":\"host\"}", "network: must be \"none\", or absent"},
     {"{\"environment\":[]}", "environment: must be an object"},
     {"{\"environment\":{\"N\":[]}}",
      "environment.N: must be a string, number or boolean"},

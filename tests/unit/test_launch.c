@@ -906,6 +906,39 @@ spec_outside(void **state)
 	outside_clear(&conf.outside);
 }
 
+/* Without a network, whatever jobs have otherwise. */
+static void
+spec_closed(void **state)
+{
+	char *none[] = {NULL};
+	const char *why, *argv[] = {"x"};
+	struct gw_launch conf = {.expose = none};
+	const struct launchspec_place p = {
+	    .conf = &conf, .outbound = "/bin/net", .worker_uid = (uid_t)-1};
+	struct launch_spec s = {.id = ID, .argv = argv, .nargv = 1};
+	struct strbuf b = {0};
+
+	(void)state;
+	assert_int_equal(
+	    outside_add(&conf.outside, STRV("M http://localhost:80/v1"), &why),
+	    0);
+	outside_choose(&conf.outside, NULL, 0, UINT16_MAX);
+	launchspec_add(&b, &s, &p);
+	assert_non_null(strstr(b.s, "\"outbound\":\"/bin/net\""));
+	for (int host = 0; host < 2; host++) {
+		conf.net_host = host;
+		s.closed = true;
+		strbuf_reset(&b);
+		launchspec_add(&b, &s, &p);
+		assert_non_null(strstr(b.s, "\"net_private\":true"));
+		assert_null(strstr(b.s, "outbound"));
+		assert_null(strstr(b.s, "outside"));
+		assert_null(strstr(b.s, "localhost"));
+	}
+	strbuf_clear(&b);
+	outside_clear(&conf.outside);
+}
+
 static void
 ids(void **state)
 {
@@ -926,6 +959,7 @@ main(void)
 	    cmocka_unit_test(ids),
 	    cmocka_unit_test(spec_text),
 	    cmocka_unit_test(spec_outside),
+	    cmocka_unit_test(spec_closed),
 	    T(exits),
 	    T(cannot_be_started),
 	    T(no_supervisor),
