@@ -6,7 +6,7 @@ BENCH_TOOLS = tests/bench/backend tests/bench/bench_http1 \
 EXTRA_PROGRAMS += $(BENCH_TOOLS)
 EXTRA_DIST += tests/bench/agent.py tests/bench/coreweave.py \
 	tests/bench/edge.py tests/bench/repl.py \
-	tests/bench/tunnel.py
+	tests/bench/snapshot.py tests/bench/tunnel.py
 CLEANFILES += $(BENCH_TOOLS)
 
 tests_bench_backend_SOURCES = tests/bench/backend.c

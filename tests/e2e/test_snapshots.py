@@ -13,6 +13,7 @@ import uuid
 
 import pytest
 
+from support import paths
 from support.jobs import Control
 from support.tree import describe, differences
 from support.wait import until
@@ -454,6 +455,24 @@ def test_kill_9(tmp):
         gw.start()
         now = ann.json("GET", f"/api/snapshots/{done['id']}")
         assert now["state"] == "FAILED" and "gone" in now["reason"]
+
+
+def test_1_gib(gw, ann):
+    """There and back, with memory that does not grow with it."""
+    text = "yes 'a line of text' | head -c 1G"
+    job = running(ann, f"{text} >/root/big; truncate -s 1T /root/holes")
+    before = gw.master_kib()
+    sn = make(ann, job)
+    assert sn["state"] == "READY" and sn["bytes"] == 1 << 30, sn
+    assert sn["size"] < 64 << 20
+    ann.cancel(job, "?grace=0s")
+    new = ann.create(["/bin/sh", "-c", f"{text} | cmp - /root/big && "
+                      "stat -c '%s %b' /root/holes"],
+                     restoreSnapshot=sn["id"])["id"]
+    assert ended(ann, new)["exitCode"] == 0
+    assert ann.lines(new) == [f"{1 << 40} 0"]
+    assert gw.master_kib() - before < 4096 * paths.SLOW
+    ann.json("DELETE", f"/api/snapshots/{sn['id']}")
 
 
 def test_given_up(tmp):
