@@ -58,6 +58,28 @@ check_spec(const struct run_spec *s)
 	}
 }
 
+static void
+check_live(struct strv text)
+{
+	struct json_doc *d = NULL;
+	struct execreq e;
+	char *why = NULL;
+
+	if (json_parse(text, &d, NULL) != 0)
+		abort();
+	if (execreq_take_live(d, &e, &why) == 0) {
+		must(why == NULL);
+		check_spec(&e.spec);
+		must(e.spec.exec_id == NULL && !e.spec.background);
+		must(!e.spec.has_input && !e.spec.base64 && !e.spec.detach);
+		must(e.spec.tty == NULL || e.spec.tty == &e.size);
+	} else {
+		must(why != NULL && strchr(why, ':') != NULL);
+		free(why);
+	}
+	execreq_clear(&e);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -79,5 +101,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(why);
 	}
 	execreq_clear(&e);
+	check_live(text);
 	return 0;
 }

@@ -176,13 +176,66 @@ test_signals(void **state)
 	check_signal("{\"signal\":[]}", 0);
 }
 
+static void
+live(struct execreq *e, const char *text)
+{
+	char *why = NULL;
+
+	assert_int_equal(execreq_take_live(parse(text), e, &why), 0);
+	assert_null(why);
+	assert_false(e->spec.has_input);
+}
+
+static void
+not_live(const char *text, const char *want)
+{
+	struct execreq e;
+	char *why = NULL;
+
+	assert_int_equal(execreq_take_live(parse(text), &e, &why), E_INVALID);
+	assert_non_null(why);
+	assert_non_null(strstr(why, want));
+	free(why);
+	execreq_clear(&e);
+}
+
+static void
+test_live(void **state)
+{
+	struct execreq e;
+
+	(void)state;
+	live(&e, "{\"cmd\":[\"a\"],\"cwd\":\"/x\",\"timeout\":1.5}");
+	assert_true(e.spec.live);
+	assert_null(e.spec.tty);
+	assert_string_equal(e.spec.cwd, "/x");
+	assert_int_equal(e.spec.timeout_ms, 1500);
+	execreq_clear(&e);
+	live(&e, "{\"cmd\":\"a\",\"stdin\":false,\"tty\":true,\"rows\":65535,"
+		 "\"encoding\":\"utf-8\",\"background\":false}");
+	assert_false(e.spec.live);
+	assert_ptr_equal(e.spec.tty, &e.size);
+	assert_int_equal(e.size.cols, 0);
+	assert_int_equal(e.size.rows, 65535);
+	execreq_clear(&e);
+	not_live("{\"stdin\":true}", "cmd: ");
+	not_live("[]", "cmd: ");
+	not_live("{\"cmd\":\"a\",\"stdin\":\"text\"}", "stdin: ");
+	not_live("{\"cmd\":\"a\",\"tty\":1}", "tty: ");
+	not_live("{\"cmd\":\"a\",\"cols\":65536}", "cols: ");
+	not_live("{\"cmd\":\"a\",\"rows\":1.5}", "rows: ");
+	not_live("{\"cmd\":\"a\",\"exec_id\":\"x\"}", "exec_id");
+	not_live("{\"cmd\":\"a\",\"detach\":true}", "detach");
+	not_live("{\"cmd\":\"a\",\"background\":true}", "background");
+	not_live("{\"cmd\":\"a\",\"encoding\":\"base64\"}", "encoding");
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_cmd),
-	    cmocka_unit_test(test_env),
-	    cmocka_unit_test(test_options),
+	    cmocka_unit_test(test_live),    cmocka_unit_test(test_cmd),
+	    cmocka_unit_test(test_env),     cmocka_unit_test(test_options),
 	    cmocka_unit_test(test_signals),
 	};
 

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "agent/proc.h"
+#include "agent/pty.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "net/buf.h"
@@ -458,6 +459,83 @@ test_confined_identity(void **state)
 	assert_int_equal(getuid(), 0);
 }
 
+static const struct pty_size size = {.cols = 90, .rows = 7};
+
+static void
+test_terminal(void **state)
+{
+	struct probe *pr = *state;
+
+	start(pr, "stty size; cat; exit 3",
+	      (struct proc_options){.want_stdin = true, .tty = &size});
+	bufq_add(proc_stdin(pr->p), "x\n\004", 3);
+	proc_stdin_flush(pr->p);
+	until(pr, &pr->exited);
+	assert_int_equal(pr->x.code, 3);
+	assert_null(pr->out[1].s);
+	assert_non_null(strstr(pr->out[0].s, "7 90\r\n"));
+	assert_non_null(strstr(pr->out[0].s, "x\r\n"));
+}
+
+/* All that was written before its end is told before its end is, though it is
+ * only read later, and somebody keeps the terminal open. */
+static void
+test_terminal_late_reader(void **state)
+{
+	struct probe *pr = *state;
+	bool late = false;
+	struct timer t;
+
+	start(pr, "trap '' HUP; sleep 3 & head -c 9000 /dev/zero | tr '\\0' x",
+	      (struct proc_options){.tty = &size});
+	proc_pause(pr->p);
+	while (proc_running(pr->p))
+		loop_once(pr->l, true);
+	/* Longer than descendants are waited for. */
+	timer_init(&t, pr->l, give_up_cb, &late);
+	timer_set(&t, 200);
+	while (!late)
+		loop_once(pr->l, true);
+	timer_clear(&t);
+	assert_false(pr->exited);
+	proc_resume(pr->p);
+	until(pr, &pr->exited);
+	assert_int_equal(pr->total, 9000);
+}
+
+static void
+test_terminal_stopped(void **state)
+{
+	struct probe *pr = *state;
+	char *end;
+	long pid;
+
+	start(pr, "trap '' HUP TERM; set -m; sleep 1000 & echo $!; wait",
+	      (struct proc_options){.want_stdin = true, .tty = &size});
+	while (pr->total < 3)
+		loop_once(pr->l, true);
+	pid = strtol(pr->out[0].s, &end, 10);
+	assert_true(pid > 1);
+	proc_stop(pr->p, 50);
+	until(pr, &pr->exited);
+	assert_int_equal(pr->x.signal, SIGKILL);
+	/* Killed, in a group of its own; an orphan somebody may yet reap. */
+	for (int i = 0; i < 1000 && kill((pid_t)pid, 0) == 0; i++) {
+		char path[64], text[256] = "";
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+		if ((f = fopen(path, "r")) == NULL)
+			return;
+		(void)!fgets(text, sizeof(text), f);
+		(void)fclose(f);
+		if (strstr(text, ") Z ") != NULL)
+			return;
+		(void)usleep(10000);
+	}
+	assert_int_not_equal(kill((pid_t)pid, 0), 0);
+}
+
 int
 main(void)
 {
@@ -478,6 +556,9 @@ main(void)
 	    T(test_freed_while_running),
 	    T(test_many_short),
 	    T(test_confined_identity),
+	    T(test_terminal),
+	    T(test_terminal_late_reader),
+	    T(test_terminal_stopped),
 	};
 #undef T
 
