@@ -383,6 +383,24 @@ ordinary(void **state)
 	job_clear(&j);
 }
 
+/* Where its agent is, and the token that is known of it; NULL: nowhere. */
+static void
+expect_agent(const struct job *j, const char *address, const char *token)
+{
+	const char *got, *want = NULL;
+
+	got = jobs_agent(fx.js, strv_of(j->id), &want);
+	if (address == NULL) {
+		assert_null(got);
+		return;
+	}
+	assert_string_equal(got, address);
+	if (token != NULL)
+		assert_string_equal(want, token);
+	else
+		assert_null(want);
+}
+
 static void
 sandbox(void **state)
 {
@@ -397,10 +415,13 @@ sandbox(void **state)
 	expect_told("+starting:CREATING ");
 	started(fj, "");
 	expect_state(&j, JOB_CREATING, NULL);
+	expect_agent(&j, NULL, NULL);
 	ready(fj);
 	expect_told("+unix:/a:RUNNING ");
+	expect_agent(&j, "unix:/a", NULL); /* a secret is not kept */
 	expect_state(&j, JOB_RUNNING, NULL);
 	ended(fj, LAUNCH_EXITED, 0, 0, "");
+	expect_agent(&j, NULL, NULL);
 	expect_told("-ended after its idle time ");
 	expect_state(&j, JOB_COMPLETED, "ended after its idle time");
 	job_clear(&j);
@@ -439,9 +460,11 @@ beside(void **state)
 	ready(fj);
 	expect_state(&j, JOB_RUNNING, NULL);
 	expect_told("+starting:CREATING +unix:/a:RUNNING ");
+	expect_agent(&j, "unix:/a", NULL);
 	assert_int_equal(jobs_stop(fx.js, STRV("ann"), strv_of(j.id),
 				   STRV("ann"), JOBS_GRACE),
 			 0);
+	expect_agent(&j, NULL, NULL); /* nothing new while it ends */
 	assert_int_equal(fj->grace, 2500);
 	ended(fj, LAUNCH_EXITED, 0, 0, "");
 	expect_state(&j, JOB_TERMINATED, "canceled");
@@ -744,8 +767,10 @@ adoption(void **state)
 	assert_int_equal(fx.fake.jobs[1].stops, 1);
 	/* Ended long ago by the fake's clock: nobody asks for it any more. */
 	expect_told("+starting:RUNNING ");
+	expect_agent(&run, NULL, NULL); /* not found again yet */
 	started(&fx.fake.jobs[0], "");
 	ready(&fx.fake.jobs[0]);
+	expect_agent(&run, "unix:/a", NULL);
 	expect_told("+unix:/a:RUNNING ");
 	expect_state(&run, JOB_RUNNING, NULL);
 	ended(&fx.fake.jobs[0], LAUNCH_LOST, -1, 0, "its directory is gone");
