@@ -111,7 +111,8 @@ request_body(struct httpd_req *rq, struct bufq *in, bool end, void *arg)
 	httpc_flush(ex->up);
 	if (httpc_over_high(ex->up)) {
 		httpd_body_pause(ex->rq);
-		if (!talks_both_ways(ex))
+		/* The control plane may have it wait for its turn. */
+		if (!ex->to_api)
 			timer_set(&ex->stall,
 				  worker_conf(ex->path->w)->t.write);
 	}
