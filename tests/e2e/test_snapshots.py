@@ -44,11 +44,11 @@ def running(user, script, **more):
     job = user.create(["/bin/sh", "-c",
                        f"{script}\necho done; exec sleep 1000"], **more)
     user.wait(job["id"], "running")
-    until(lambda: "done" in user.lines(job["id"], "?follow=0"), seconds=30)
+    until(lambda: "done" in user.lines(job["id"], "?follow=0"), seconds=120)
     return job["id"]
 
 
-def make(user, job, body=None, query="?wait=ready", status=200):
+def make(user, job, body=None, query="?wait=ready&timeout=60s", status=200):
     return user.json("POST", user.path(job, "snapshots") + query, body or {},
                      status, timeout=70)
 
@@ -228,7 +228,13 @@ def assert_same(a, b):
 
 
 def ended(user, job):
-    return user.wait(job)["status"]
+    for _ in range(4):  # large ones, by slow builds, on busy machines
+        got = user.json("GET", user.path(job)
+                        + "?wait=terminal&timeout=60s", timeout=70)
+        if got["finishedAt"]:
+            break
+    assert got["finishedAt"], got
+    return got["status"]
 
 
 def end_with(user, job, query="", status=200):
@@ -462,7 +468,7 @@ def test_1_gib(gw, ann):
     text = "yes 'a line of text' | head -c 1G"
     job = running(ann, f"{text} >/root/big; truncate -s 1T /root/holes")
     before = gw.master_kib()
-    sn = make(ann, job)
+    sn = ready(ann, make(ann, job)["id"])
     assert sn["state"] == "READY" and sn["bytes"] == 1 << 30, sn
     assert sn["size"] < 64 << 20
     ann.cancel(job, "?grace=0s")
