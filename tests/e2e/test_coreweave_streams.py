@@ -142,7 +142,7 @@ def test_stdin_has_back_pressure(gw, box):
             s.send({"stdin": piece})
         running(seconds)
         assert s.http.out, "all of it was taken"
-        assert gw.vm_rss() - before < 16 << 10
+        assert paths.SANITIZED or gw.vm_rss() - before < 16 << 10
         subprocess.run(["kill", *map(str, processes(f"^sleep {seconds}"))],
                        check=True)
         s.half_close()
@@ -212,10 +212,10 @@ def test_flood_with_a_slow_reader(gw, box):
         assert take(MIB) is None
         pid, = until(lambda: processes(f"^seq 1 {last}"), "seq")
         until(lambda: waits(pid), "it to be held up")
-        assert gw.vm_rss() - before < 16 << 10
+        assert paths.SANITIZED or gw.vm_rss() - before < 16 << 10
         assert size < 8 * MIB
         end = take(1 << 40)
-        assert gw.vm_rss() - before < 32 << 10
+        assert paths.SANITIZED or gw.vm_rss() - before < 32 << 10
         assert end["exit"].get("exitCode", 0) == 0 and s.next() is None
     assert found.hexdigest() == want and (size > 200 * MIB or paths.SANITIZED)
 
@@ -717,7 +717,7 @@ def test_logs_flood(gw):
         s.only({"sandboxId": box.id, "follow": True})
         s.head()
         assert box.wait()["exitCode"] == 0
-        assert gw.vm_rss() - before < 16 << 10
+        assert paths.SANITIZED or gw.vm_rss() - before < 16 << 10
         got = b"".join(unb64(e.get("data", "")) for e in s)
     want = subprocess.run(["seq", "1", str(last)], capture_output=True,
                           check=True).stdout
