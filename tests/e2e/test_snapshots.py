@@ -463,6 +463,38 @@ def test_kill_9(tmp):
         assert now["state"] == "FAILED" and "gone" in now["reason"]
 
 
+def test_restoring_is_interrupted(tmp):
+    """A gateway that dies leaves the start of a job to its supervisor; a stop
+    ends it, and a snapshot that is deleted meanwhile is still read."""
+    gw = Control(tmp)
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "head -c 100000000 /dev/urandom >/root/big")
+        sn = end_with(ann, job)
+        ready(ann, sn["id"])
+
+        def begin(command):
+            new = ann.create(["/bin/sh", "-c", command],
+                             restoreSnapshot=sn["id"])["id"]
+            until(lambda: (gw.state_dir / "jobs" / new / "fs/data/root/big")
+                  .exists(), every=0.001)
+            return new
+
+        new = begin("stat -c %s /root/big")
+        gw.die()
+        gw.start()
+        assert ended(ann, new)["exitCode"] == 0
+        assert ann.lines(new) == ["100000000"]
+        new = begin("exit 0")
+        ann.cancel(new, "?grace=0s")
+        assert ended(ann, new)["state"] in ("TERMINATED", "COMPLETED")
+        until(lambda: not has_fs(gw, new))
+        new = begin("stat -c %s /root/big")
+        ann.json("DELETE", f"/api/snapshots/{sn['id']}")
+        assert ended(ann, new)["exitCode"] == 0
+        assert ann.lines(new) == ["100000000"]
+
+
 def test_1_gib(gw, ann):
     """There and back, with memory that does not grow with it."""
     text = "yes 'a line of text' | head -c 1G"
