@@ -14,6 +14,7 @@
 #include "gateway/cwsvc_int.h"
 
 #define BUF_KEEP 65536
+#define RETRY_MS 1000 /* what is out of reach is asked again after that */
 
 /* --- answers ----------------------------------------------------------- */
 
@@ -81,7 +82,9 @@ void
 cwcall_fail(struct cwcall *c, enum cwerr_code code, const char *reason,
 	    const char *fmt, ...)
 {
-	struct cwerr e = {.code = code, .reason = reason};
+	struct cwerr e = {.code = code,
+			  .reason = reason,
+			  .retry_ms = code == CW_UNAVAILABLE ? RETRY_MS : 0};
 	char text[1024];
 	va_list ap;
 

@@ -194,13 +194,26 @@ add_bits(struct strbuf *b, const char *name, unsigned bits)
 /* The index to walk: those that live are few, those with a label or a tag
  * mostly too.
  * Only numbers and constants are put into the text. */
+static bool
+asks_for_live_ones(const struct job_query *q)
+{
+	const unsigned stages =
+	    (1U << STAGE_SCHEDULING) | (1U << STAGE_RUNNING);
+	unsigned ended = 0;
+
+	for (int i = 0; i < JOB_STATES; i++)
+		if (job_final((enum job_state)i))
+			ended |= 1U << i;
+	return (q->stages != 0 && (q->stages & ~stages) == 0) ||
+	       (q->states != 0 && (q->states & ended) == 0);
+}
+
 static void
 list_sql(const struct job_query *q, struct strbuf *b)
 {
-	const unsigned live = (1U << STAGE_SCHEDULING) | (1U << STAGE_RUNNING);
 	size_t nlabels = q->labels != NULL ? q->labels->n : 0,
 	       ntags = q->tags != NULL ? q->tags->n : 0, i = 0, t = 0;
-	bool only_live = q->stages != 0 && (q->stages & ~live) == 0;
+	bool only_live = asks_for_live_ones(q);
 
 	strbuf_adds(b, "SELECT " JOBSTORE_COLUMNS " FROM job");
 	if (only_live) {
