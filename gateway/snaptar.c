@@ -38,6 +38,7 @@
 
 struct level {
 	DIR *dir;
+	struct hash *names; /* that were written, and may come again */
 	size_t path_len;
 };
 
@@ -373,9 +374,19 @@ enter(struct walk *w, int fd)
 		(void)close(fd);
 		return snaptar_fail_errno(&w->why, w->path.s, ENOMEM);
 	}
+	l->names = hash_new();
 	l->path_len = w->path.len;
 	w->depth++;
 	return 0;
+}
+
+static void
+leave(struct walk *w)
+{
+	struct level *l = &w->stack[--w->depth];
+
+	(void)closedir(l->dir);
+	hash_free(l->names);
 }
 
 static int
@@ -438,6 +449,25 @@ put_entry(struct walk *w, int dirfd, const char *name)
 }
 
 /* --- the walk ---------------------------------------------------------- */
+/* A file that is replaced while its directory is read is met twice on some file
+ * systems. What is in the archive already is not written again: an archive that
+ * has a name twice cannot be made into a tree. */
+static int
+put_once(struct walk *w, struct level *l, const char *name)
+{
+	uint64_t entries = w->n->entries;
+	int r;
+
+	if (hash_get(l->names, strv_of(name)) != NULL) {
+		w->n->changed++;
+		return 0;
+	}
+	r = put_entry(w, dirfd(l->dir), name);
+	if (r == 0 && w->n->entries > entries)
+		(void)hash_set(l->names, strv_of(name), l);
+	return r;
+}
+
 static int
 step(struct walk *w)
 {
@@ -450,8 +480,7 @@ step(struct walk *w)
 	if ((de = readdir(l->dir)) == NULL) {
 		int eno = errno;
 
-		(void)closedir(l->dir);
-		w->depth--;
+		leave(w);
 		return eno == 0 || eno == ENOENT
 			   ? 0
 			   : snaptar_fail_errno(&w->why, w->path.s, eno);
@@ -460,7 +489,7 @@ step(struct walk *w)
 		return 0;
 	strbuf_addc(&w->path, '/');
 	strbuf_adds(&w->path, de->d_name);
-	return put_entry(w, dirfd(l->dir), de->d_name);
+	return put_once(w, l, de->d_name);
 }
 
 static int
@@ -486,7 +515,7 @@ walk_part(struct walk *w, int root_fd, const char *part)
 	while (r == 0 && w->depth > 0)
 		r = step(w);
 	while (w->depth > 0)
-		(void)closedir(w->stack[--w->depth].dir);
+		leave(w);
 	return r;
 }
 

@@ -2,13 +2,16 @@
 """The process that writes and reads archives, alone: every kind of file goes
 there and back, trees that change are read, hostile archives are refused."""
 
+import concurrent.futures
 import gzip
 import io
 import os
+import pathlib
 import resource
 import shutil
 import subprocess
 import tarfile
+import tempfile
 import threading
 
 import pytest
@@ -299,6 +302,43 @@ def test_a_tree_that_changes(fs, tmp):
         end.set()
         t.join()
     assert changed > 0
+
+
+def test_files_replaced_while_they_are_read(to, tmp):
+    """Each is in the archive once, wherever the file system puts the new ones
+    in its directory (a tmpfs: at its beginning)."""
+    shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp
+    fs = layout(pathlib.Path(tempfile.mkdtemp(dir=shm)))
+    os.mkfifo(tmp / "pipe")
+    try:
+        fill(fs / "data" / "tmp")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            said = pool.submit(create, fs, tmp / "pipe")
+            with open(tmp / "pipe", "rb", buffering=0) as f:
+                data = f.read(1)  # it waits for us now, amid the names
+                fill(fs / "data" / "tmp")
+                data += f.readall()
+            # A pipe cannot be synced: it is whole for all that.
+            assert "Invalid argument" in said.result()[-1]
+        (tmp / "a").write_bytes(data)
+        assert restore(to, tmp / "a") is None
+        got = list((to / "data" / "tmp").iterdir())
+        assert got and {f.stat().st_size for f in got} == {1000}
+    finally:
+        shutil.rmtree(fs)
+
+
+NAMES = 2500
+
+
+def fill(top):
+    """Files of 1000 bytes that are not those that were there."""
+    for i in range(NAMES):
+        (top / f"f{i}").unlink(missing_ok=True)
+        with open(top / f"f{i}", "wb") as f:
+            f.write(os.urandom(1000))
+            if ROOT:
+                os.fchown(f.fileno(), BASE, BASE)
 
 
 def unpacked(path):
