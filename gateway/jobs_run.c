@@ -256,6 +256,15 @@ files(const struct job_spec *s)
 	return v;
 }
 
+static int
+by_place(const void *a, const void *b)
+{
+	const struct launch_scratch *x = a, *y = b;
+
+	return strcmp(x->path, y->path);
+}
+
+/* One in the other: the outer one first, or it would hide the inner one. */
 static struct launch_scratch *
 scratch(const struct job_spec *s, size_t *n)
 {
@@ -267,6 +276,7 @@ scratch(const struct job_spec *s, size_t *n)
 			v[(*n)++] = (struct launch_scratch){
 			    .name = s->volumes[i].source,
 			    .path = s->volumes[i].path};
+	qsort(v, *n, sizeof(*v), by_place);
 	return v;
 }
 

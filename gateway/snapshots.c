@@ -315,6 +315,15 @@ insert(struct snapshots *s, const struct snapshot_ask *ask, const struct job *j,
 	return r;
 }
 
+/* Else a job would be ended for a snapshot that was made long before. */
+static bool
+is_same(const struct snapshot_ask *ask, const struct snapshot *sn)
+{
+	return strv_eq(ask->job, strv_of(sn->job)) &&
+	       strv_eq(ask->volume, strv_of(sn->volume)) &&
+	       ask->trigger == sn->trigger;
+}
+
 static int
 find_request(struct snapshots *s, const struct snapshot_ask *ask,
 	     struct snapshot *out, char **why)
@@ -335,8 +344,8 @@ find_request(struct snapshots *s, const struct snapshot_ask *ask,
 	r = snapstore_by_request(jobs_store(s->jobs), ns, id, out);
 	free(ns);
 	free(id);
-	if (r == 0 && !strv_eq(ask->job, strv_of(out->job))) {
-		*why = xstrdup("requestId: was used for another job");
+	if (r == 0 && !is_same(ask, out)) {
+		*why = xstrdup("requestId: was used for another snapshot");
 		snapshot_clear(out);
 		return E_INVALID;
 	}

@@ -91,6 +91,13 @@ def test_scratch_volumes(ann):
     assert done["volumes"] == [volume | {"readOnly": False}]
     steps = ann.json("GET", ann.path(job["id"], "history"))
     assert "volumes" not in (steps[2]["message"] or "")
+    # One in the other, told in whatever order.
+    both = [{"type": "scratch", "source": name, "mountPath": place}
+            for name, place in (("in", "/w/a/b"), ("out", "/w"))]
+    job = ann.create(["/bin/sh", "-c", "cd /w/a/b && >f && find /w | sort"],
+                     volumes=both)
+    assert ann.lines(job["id"]) == ["/w", "/w/a", "/w/a/b", "/w/a/b/f"]
+    assert [v["source"] for v in job["volumes"]] == ["in", "out"]
 
 
 def test_secret_reaches_the_job_alone(ann):

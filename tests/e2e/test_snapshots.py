@@ -291,6 +291,21 @@ def test_an_ended_job_has_nothing(ann):
     assert r.status == 409 and b"not_running" in r.body
 
 
+def test_request_id_of_another_one(ann):
+    """Nothing is ended for a snapshot that was made before."""
+    job = running(ann, "true")
+    name = str(uuid.uuid4())
+    sn = make(ann, job, {"requestId": name})
+    r = ann.ask("POST", ann.path(job, "cancel")
+                + f"?snapshot=1&requestId={name}")
+    assert r.status == 400 and b"requestId: was used" in r.body
+    assert ann.get(job)["status"]["state"] == "RUNNING"
+    assert make(ann, job, {"requestId": name})["id"] == sn["id"]
+    ann.cancel(job)
+    ended(ann, job)
+    ann.json("DELETE", f"/api/snapshots/{sn['id']}")
+
+
 def test_ends_while_it_is_read(gw, ann):
     """The files stay until they were read."""
     job = running(ann, "head -c 30000000 /dev/urandom >/root/big")
