@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/reach.h"
 #include "base/err.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -35,6 +36,7 @@ struct apiproxy {
 	struct strv target;
 	struct strv upgrade; /* asked for; empty: none */
 	struct dial *dial;
+	struct reach *reach;
 	struct timer again;
 	uint64_t pause_ms, give_up_ms;
 	struct httpc *up; /* NULL: not connected, or over */
@@ -433,6 +435,8 @@ apiproxy_dial(struct apiproxy *x)
 	x->dial = dial_start(x->c->api->o.loop, &o);
 }
 
+static void apiproxy_reached(int err, int fd, void *arg);
+
 static void
 apiproxy_connect(void *arg)
 {
@@ -441,6 +445,18 @@ apiproxy_connect(void *arg)
 
 	if (x->c->sb->state == SANDBOX_LIVE)
 		r = sandbox_connect(x->c->sb, x->port, &fd);
+	if (r == E_BUSY)
+		x->reach = reach_start(x->c->sb, x->port, apiproxy_reached, x);
+	else
+		apiproxy_reached(r, fd, x);
+}
+
+static void
+apiproxy_reached(int r, int fd, void *arg)
+{
+	struct apiproxy *x = arg;
+
+	x->reach = NULL;
 	if (r == 0) {
 		apiproxy_connected(x, fd);
 	} else if (r == E_UNSUPPORTED) {
@@ -478,6 +494,7 @@ apiproxy_closed(struct call *c, int err)
 		httpc_close(x->up);
 	if (x->dial != NULL)
 		dial_cancel(x->dial);
+	reach_cancel(x->reach);
 	timer_clear(&x->again);
 	task_cancel(&x->flush);
 }

@@ -13,6 +13,7 @@
 
 #include "agent/host.h"
 #include "agent/portscan.h"
+#include "agent/reach.h"
 #include "agent/work.h"
 #include "base/err.h"
 #include "base/fdio.h"
@@ -27,11 +28,14 @@
 #define CONTROL_DIAL_MS 3000
 #define CONTROL_ASKS    64
 
-/* A TCP connection in the making. */
+/* A connection in the making: by TCP, or to a socket file. */
 struct control_dial {
 	struct control_conn *cc;
 	struct control_dial *next, **prevp;
 	struct dial *dial;
+	struct reach *reach;
+	struct sandbox *sb;
+	uint16_t port;
 	uint64_t n; /* what it answers */
 };
 
@@ -90,7 +94,9 @@ control_close(struct control_conn *cc)
 
 	for (struct control_dial *d = cc->dials; d != NULL; d = next) {
 		next = d->next;
-		dial_cancel(d->dial);
+		if (d->dial != NULL)
+			dial_cancel(d->dial);
+		reach_cancel(d->reach);
 		free(d);
 	}
 	cc->dials = NULL;
@@ -213,47 +219,64 @@ control_hand_over(struct control_conn *cc, uint64_t n, struct sandbox *sb,
 	return r;
 }
 
-static void
-control_dialed(int err, int fd, const struct addr *used, void *arg)
+static struct control_dial *
+control_dial_new(struct control_conn *cc, uint64_t n, struct sandbox *sb,
+		 uint16_t port)
 {
-	struct control_dial *d = arg;
-	struct control_conn *cc = d->cc;
-	struct sandbox *root = cc->control->root;
-	uint64_t n = d->n;
+	struct control_dial *d = xcalloc(1, sizeof(*d));
 
-	(void)used;
-	control_dial_free(d);
-	(void)control_sent(cc, err == 0 ? control_hand_over(cc, n, root, fd)
-					: control_connect_error(cc, n, err));
-}
-
-/* Dedicated mode: a server on TCP, on one family only perhaps. */
-static int
-control_dial(struct control_conn *cc, uint64_t n, uint16_t port)
-{
-	struct dial_options o = {
-	    .naddrs = 2,
-	    .timeout_ms = CONTROL_DIAL_MS,
-	    .done = control_dialed,
-	};
-	struct control_dial *d;
-
-	if (cc->ndials >= CONTROL_DIALS)
-		return control_fail(cc, n, "limit",
-				    "too many connections under way");
-	d = xcalloc(1, sizeof(*d));
 	d->cc = cc;
 	d->n = n;
+	d->sb = sb;
+	d->port = port;
 	d->prevp = &cc->dials;
 	if ((d->next = cc->dials) != NULL)
 		d->next->prevp = &d->next;
 	cc->dials = d;
 	cc->ndials++;
-	o.arg = d;
-	addr_loopback(&o.addrs[0], false, port);
-	addr_loopback(&o.addrs[1], true, port);
-	d->dial = dial_start(cc->control->loop, &o);
-	return 0;
+	return d;
+}
+
+static void
+control_dialed(int err, int fd, const struct addr *used, void *arg)
+{
+	struct control_dial *d = arg;
+	struct control_conn *cc = d->cc;
+	struct sandbox *sb = d->sb;
+	uint64_t n = d->n;
+
+	(void)used;
+	control_dial_free(d);
+	(void)control_sent(cc, err == 0 ? control_hand_over(cc, n, sb, fd)
+					: control_connect_error(cc, n, err));
+}
+
+/* Dedicated mode: a server on TCP, on one family only perhaps. */
+static void
+control_dial(struct control_dial *d)
+{
+	struct dial_options o = {
+	    .naddrs = 2,
+	    .timeout_ms = CONTROL_DIAL_MS,
+	    .done = control_dialed,
+	    .arg = d,
+	};
+
+	addr_loopback(&o.addrs[0], false, d->port);
+	addr_loopback(&o.addrs[1], true, d->port);
+	d->dial = dial_start(d->cc->control->loop, &o);
+}
+
+static void
+control_reached(int err, int fd, void *arg)
+{
+	struct control_dial *d = arg;
+
+	d->reach = NULL;
+	if (err == E_UNSUPPORTED)
+		control_dial(d);
+	else
+		control_dialed(err, fd, NULL, d);
 }
 
 /* "-" is the one sandbox of a dedicated agent. */
@@ -270,6 +293,7 @@ control_find(struct control_conn *cc, struct strv id)
 static int
 control_connect(struct control_conn *cc, uint64_t n, struct strv rest)
 {
+	struct control_dial *d;
 	struct sandbox *sb;
 	uint64_t port;
 	struct strv id;
@@ -282,11 +306,19 @@ control_connect(struct control_conn *cc, uint64_t n, struct strv rest)
 		return control_fail(cc, n, "no_such_sandbox",
 				    "no such sandbox");
 	r = sandbox_connect(sb, (uint16_t)port, &fd);
-	if (r == E_UNSUPPORTED)
-		return control_dial(cc, n, (uint16_t)port);
-	if (r != 0)
+	if (r == 0)
+		return control_hand_over(cc, n, sb, fd);
+	if (r != E_UNSUPPORTED && r != E_BUSY)
 		return control_connect_error(cc, n, r);
-	return control_hand_over(cc, n, sb, fd);
+	if (cc->ndials >= CONTROL_DIALS)
+		return control_fail(cc, n, "limit",
+				    "too many connections under way");
+	d = control_dial_new(cc, n, sb, (uint16_t)port);
+	if (r == E_BUSY)
+		d->reach = reach_start(sb, (uint16_t)port, control_reached, d);
+	else
+		control_dial(d);
+	return 0;
 }
 
 static void

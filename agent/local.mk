@@ -119,6 +119,8 @@ libagent_a_SOURCES = \
 	agent/procio.c \
 	agent/pty.c \
 	agent/pty.h \
+	agent/reach.c \
+	agent/reach.h \
 	agent/repl.c \
 	agent/repl.h \
 	agent/repl_int.h \

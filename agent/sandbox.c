@@ -253,30 +253,48 @@ sandbox_look_ms(uint64_t idle_ms)
 
 /* Who serves it is as trusted as the agent: whoever runs here is the same. */
 static int
-sandbox_connect_dedicated(const struct sandbox *sb, uint16_t port, int *fd)
+sandbox_connect_dedicated(const struct sandbox *sb, const char *name, bool wait,
+			  int *fd)
 {
-	char name[16];
-	int dir, r;
+	int dir, r = E_NOTFOUND;
 
-	if (sb->proxy_dir == NULL || sockdir_open_dir(sb->proxy_dir, &dir) != 0)
-		return E_UNSUPPORTED;
-	(void)snprintf(name, sizeof(name), "%u.sock", (unsigned)port);
-	r = sockdir_connect(dir, name, SOCKDIR_ANY_UID, fd);
+	if (sb->proxy_dir != NULL)
+		r = wait ? sockdir_open_dir(sb->proxy_dir, &dir)
+			 : sockdir_open_dir_cached(sb->proxy_dir, &dir);
+	if (r != 0)
+		return r == E_BUSY ? r : E_UNSUPPORTED;
+	r = wait ? sockdir_connect(dir, name, SOCKDIR_ANY_UID, fd)
+		 : sockdir_connect_cached(dir, name, SOCKDIR_ANY_UID, fd);
 	fd_close(&dir);
 	return r == E_NOTFOUND || r == E_REFUSED ? E_UNSUPPORTED : r;
+}
+
+static int
+sandbox_connect_with(const struct sandbox *sb, uint16_t port, bool wait,
+		     int *fd)
+{
+	char name[sizeof(SANDBOX_PROXY_DIR) + 16];
+	uid_t uid = sb->uid != SANDBOX_NO_UID ? sb->uid : geteuid();
+
+	(void)snprintf(name, sizeof(name), "%s%u.sock",
+		       sb->home_fd == -1 ? "" : SANDBOX_PROXY_DIR "/",
+		       (unsigned)port);
+	if (sb->home_fd == -1)
+		return sandbox_connect_dedicated(sb, name, wait, fd);
+	return wait ? sockdir_connect(sb->home_fd, name, uid, fd)
+		    : sockdir_connect_cached(sb->home_fd, name, uid, fd);
 }
 
 int
 sandbox_connect(const struct sandbox *sb, uint16_t port, int *fd)
 {
-	char name[sizeof(SANDBOX_PROXY_DIR) + 16];
-	uid_t uid = sb->uid != SANDBOX_NO_UID ? sb->uid : geteuid();
+	return sandbox_connect_with(sb, port, false, fd);
+}
 
-	if (sb->home_fd == -1)
-		return sandbox_connect_dedicated(sb, port, fd);
-	(void)snprintf(name, sizeof(name), SANDBOX_PROXY_DIR "/%u.sock",
-		       (unsigned)port);
-	return sockdir_connect(sb->home_fd, name, uid, fd);
+int
+sandbox_connect_wait(const struct sandbox *sb, uint16_t port, int *fd)
+{
+	return sandbox_connect_with(sb, port, true, fd);
 }
 
 static uint16_t

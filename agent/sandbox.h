@@ -129,9 +129,12 @@ uint64_t sandbox_look_ms(uint64_t idle_ms);
 
 /* A connection to its server on that port, as hostile: see net/sockdir.h. In
  * dedicated mode E_UNSUPPORTED when no socket file serves that port: then TCP
- * is to be tried. */
+ * is to be tried. E_BUSY: that takes a disk; a thread is to ask (reach.h). */
 int sandbox_connect(const struct sandbox *sb, uint16_t port,
 		    int *fd) SBX_MUST_CHECK;
+/* The same, on a thread: never E_BUSY. */
+int sandbox_connect_wait(const struct sandbox *sb, uint16_t port,
+			 int *fd) SBX_MUST_CHECK;
 /* Calls fn for each port that has a socket file. E_LIMIT: to read so large a
  * directory takes too long. E_NOTFOUND, E_UNSUPPORTED: there is none. */
 int sandbox_ports(const struct sandbox *sb, void (*fn)(uint16_t, void *),

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct sockdir_how {
 #define SOCKDIR_NO_MAGICLINKS 0x02
 #define SOCKDIR_NO_SYMLINKS   0x04
 #define SOCKDIR_BENEATH       0x08
+#define SOCKDIR_CACHED        0x20
 
 #ifndef SYS_openat2
 #define SYS_openat2 437
@@ -57,15 +59,21 @@ sockdir_open_error(int eno)
 	return E_SYS;
 }
 
+static bool
+sockdir_uncached(int eno)
+{
+	return eno == EAGAIN || eno == EINVAL || eno == ENOSYS;
+}
+
 /* A path handle of the file; the kernel says EAGAIN when something on the way
  * was renamed meanwhile, which the owner can go on doing for ever. */
 static int
-sockdir_open(int dirfd, const char *name, int *fd)
+sockdir_open(int dirfd, const char *name, uint64_t more, int *fd)
 {
 	const struct sockdir_how how = {
 	    .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 	    .resolve = SOCKDIR_BENEATH | SOCKDIR_NO_SYMLINKS |
-		       SOCKDIR_NO_MAGICLINKS | SOCKDIR_NO_XDEV,
+		       SOCKDIR_NO_MAGICLINKS | SOCKDIR_NO_XDEV | more,
 	};
 	long r = -1;
 
@@ -73,7 +81,11 @@ sockdir_open(int dirfd, const char *name, int *fd)
 		r = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
 		if (r >= 0 || (errno != EAGAIN && errno != EINTR))
 			break;
+		if (errno == EAGAIN && more == SOCKDIR_CACHED)
+			break;
 	}
+	if (r < 0 && more == SOCKDIR_CACHED && sockdir_uncached(errno))
+		return E_BUSY;
 	if (r < 0)
 		return sockdir_open_error(errno);
 	*fd = (int)r;
@@ -188,6 +200,24 @@ sockdir_open_dir(const char *path, int *out)
 			      : sockdir_open_error(errno);
 }
 
+int
+sockdir_open_dir_cached(const char *path, int *out)
+{
+	const struct sockdir_how how = {
+	    .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+	    .resolve =
+		SOCKDIR_NO_SYMLINKS | SOCKDIR_NO_MAGICLINKS | SOCKDIR_CACHED,
+	};
+	long r = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	if (r < 0 && (errno == ELOOP || sockdir_uncached(errno)))
+		return E_BUSY;
+	if (r < 0)
+		return sockdir_open_error(errno);
+	*out = (int)r;
+	return 0;
+}
+
 /* --- sockets ----------------------------------------------------------- */
 
 static int
@@ -260,17 +290,30 @@ sockdir_connect_handle(int handle, uid_t want_uid, int *fd)
 	return 0;
 }
 
-int
-sockdir_connect(int dirfd, const char *name, uid_t want_uid, int *fd)
+static int
+sockdir_connect_with(int dirfd, const char *name, uint64_t more, uid_t want_uid,
+		     int *fd)
 {
 	int handle = -1;
 	int r;
 
-	if ((r = sockdir_open(dirfd, name, &handle)) != 0)
+	if ((r = sockdir_open(dirfd, name, more, &handle)) != 0)
 		return r;
 	r = sockdir_check_file(handle, want_uid);
 	if (r == 0)
 		r = sockdir_connect_handle(handle, want_uid, fd);
 	fd_close(&handle);
 	return r;
+}
+
+int
+sockdir_connect(int dirfd, const char *name, uid_t want_uid, int *fd)
+{
+	return sockdir_connect_with(dirfd, name, 0, want_uid, fd);
+}
+
+int
+sockdir_connect_cached(int dirfd, const char *name, uid_t want_uid, int *fd)
+{
+	return sockdir_connect_with(dirfd, name, SOCKDIR_CACHED, want_uid, fd);
 }

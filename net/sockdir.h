@@ -28,6 +28,11 @@
 int sockdir_connect(int dirfd, const char *name, uid_t want_uid,
 		    int *fd) SBX_MUST_CHECK;
 
+/* The same for a loop that must not wait for a disk: E_BUSY when the kernel
+ * does not hold all that it takes to find the file (or is older than 5.12). */
+int sockdir_connect_cached(int dirfd, const char *name, uid_t want_uid,
+			   int *fd) SBX_MUST_CHECK;
+
 /*
  * Opens a configured directory as a path handle. Whoever may write to one that
  * lies above it could put a symlink in its place and so lend us, and the uid
@@ -37,5 +42,7 @@ int sockdir_connect(int dirfd, const char *name, uid_t want_uid,
  * E_NOTFOUND, E_DENIED (another user's symlink, or no permission), E_SYS.
  */
 int sockdir_open_dir(const char *path, int *fd) SBX_MUST_CHECK;
+/* As sockdir_connect_cached(); E_BUSY also when there is a link on the way. */
+int sockdir_open_dir_cached(const char *path, int *fd) SBX_MUST_CHECK;
 
 #endif

@@ -40,10 +40,12 @@ while True:
 '''
 
 
-@pytest.fixture
-def agent(tmp):
+@pytest.fixture(params=["proxy", "link"])
+def agent(tmp, request):
+    """Behind a link, a thread looks socket files up."""
     (tmp / "proxy").mkdir()
-    with Agent(tmp, host=False, SBX_PROXY_DIR=tmp / "proxy") as a:
+    (tmp / "link").symlink_to("proxy")
+    with Agent(tmp, host=False, SBX_PROXY_DIR=tmp / request.param) as a:
         yield a
 
 
@@ -75,6 +77,17 @@ def test_listed(dedicated):
     dedicated.call("DELETE", f"processes/{pid4}")
     until(lambda: port4 not in dedicated.call("GET", "ports")[1]["ports"],
           "it is gone from the list")
+
+
+def test_proxied(dedicated):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    assert dedicated.call("GET", f"proxy/{port}/")[0] == 502
+    dedicated.start([PYTHON, "-m", "http.server", "--bind", "127.0.0.1",
+                     str(port)])
+    until(lambda: dedicated.call("GET", f"proxy/{port}/")[0] == 200,
+          "it answers")
 
 
 def test_own_port_is_not_listed(tmp):

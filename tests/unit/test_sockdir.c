@@ -95,6 +95,10 @@ expect(struct dir *d, const char *name, uid_t uid, int err)
 
 	assert_int_equal(sockdir_connect(d->fd, name, uid, &fd), err);
 	assert_int_equal(fd, -7);
+	if (sockdir_connect_cached(d->fd, name, uid, &fd) != E_BUSY)
+		assert_int_equal(sockdir_connect_cached(d->fd, name, uid, &fd),
+				 err);
+	assert_int_equal(fd, -7);
 	assert_int_equal(fds_open(), before);
 }
 
@@ -118,6 +122,10 @@ test_connects(void **state)
 	close(fd);
 	assert_int_equal(
 	    sockdir_connect(d->fd, "80.sock", SOCKDIR_ANY_UID, &fd), 0);
+	close(fd);
+	/* It was looked up just now. */
+	assert_int_equal(
+	    sockdir_connect_cached(d->fd, "80.sock", getuid(), &fd), 0);
 	close(fd);
 	close(s);
 }
@@ -226,6 +234,10 @@ test_directories(void **state)
 		assert_int_equal(fstat(fd, &b), 0);
 		assert_int_equal(a.st_ino, b.st_ino);
 		close(fd);
+		assert_int_equal(sockdir_open_dir_cached(path, &fd),
+				 i == 0 ? 0 : E_BUSY);
+		if (i == 0)
+			close(fd);
 	}
 	(void)snprintf(path, sizeof(path), "%s/link/nothing", d->path);
 	assert_int_equal(sockdir_open_dir(path, &fd), E_NOTFOUND);
