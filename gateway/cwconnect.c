@@ -16,7 +16,6 @@
 
 #define ENVELOPE        5
 #define FLAG_COMPRESSED 1
-#define FLAG_END        2
 
 /* --- without streams --------------------------------------------------- */
 
@@ -34,12 +33,11 @@ unary_whole(struct cwhttp *h)
 /* --- streams: what we say ---------------------------------------------- */
 
 static void
-put_envelope(struct cwhttp *h, unsigned flags, struct strv msg)
+put_envelope(struct cwhttp *h, struct strv msg)
 {
 	unsigned char head[ENVELOPE] = {
-	    (unsigned char)flags, (unsigned char)(msg.len >> 24),
-	    (unsigned char)(msg.len >> 16), (unsigned char)(msg.len >> 8),
-	    (unsigned char)msg.len};
+	    0, (unsigned char)(msg.len >> 24), (unsigned char)(msg.len >> 16),
+	    (unsigned char)(msg.len >> 8), (unsigned char)msg.len};
 
 	httpd_write(h->r->rq, head, sizeof(head));
 	httpd_write(h->r->rq, msg.p, msg.len);
@@ -50,7 +48,7 @@ stream_send(struct cwcall *c, struct strv msg)
 {
 	struct cwhttp *h = (struct cwhttp *)c;
 
-	put_envelope(h, 0, msg);
+	put_envelope(h, msg);
 	httpd_flush(h->r->rq);
 }
 
@@ -60,14 +58,8 @@ stream_end(struct cwcall *c, const struct cwerr *e)
 	struct cwhttp *h = (struct cwhttp *)c;
 	struct strbuf b = {0};
 
-	if (e->code == CW_OK) {
-		strbuf_adds(&b, "{}");
-	} else {
-		strbuf_adds(&b, "{\"error\":");
-		cwerr_add_json(e, &b);
-		strbuf_addc(&b, '}');
-	}
-	put_envelope(h, FLAG_END, (struct strv){b.s, b.len});
+	cwhttp_add_end(e, &b);
+	httpd_write(h->r->rq, b.s, b.len);
 	strbuf_clear(&b);
 	httpd_end(h->r->rq);
 }

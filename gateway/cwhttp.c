@@ -18,11 +18,39 @@
 /* --- answers ----------------------------------------------------------- */
 
 void
+cwhttp_add_end(const struct cwerr *e, struct strbuf *b)
+{
+	size_t at = b->len;
+	size_t len;
+
+	strbuf_add(b, "\2\0\0\0\0", 5);
+	if (e->code == CW_OK) {
+		strbuf_adds(b, "{}");
+	} else {
+		strbuf_adds(b, "{\"error\":");
+		cwerr_add_json(e, b);
+		strbuf_addc(b, '}');
+	}
+	len = b->len - at - 5;
+	for (unsigned i = 0; i < 4; i++)
+		b->s[at + 1 + i] = (char)(len >> (24 - 8 * i));
+}
+
+void
 cwhttp_refuse(struct api_req *r, const struct cwerr *e, unsigned status,
 	      const char *extra)
 {
 	struct strbuf b = {0};
 
+	/* Streams have no other place for an error. */
+	if (cwhttp_type_is(r, STRV("application/connect+json"))) {
+		cwhttp_add_end(e, &b);
+		httpd_respond(r->rq, 200, "application/connect+json",
+			      STRV("Cache-Control: no-store\r\n"),
+			      (struct strv){b.s, b.len});
+		strbuf_clear(&b);
+		return;
+	}
 	cwerr_add_json(e, &b);
 	strbuf_addc(&b, '\n');
 	api_reply_json(r, status, &b, extra);

@@ -35,7 +35,10 @@ struct cwhttp {
 	bool paused, got_one, half_closed;
 };
 
-/* Answers with an error, when there is no call (yet). */
+/* The last envelope of a stream. */
+void cwhttp_add_end(const struct cwerr *e, struct strbuf *b);
+/* Answers with an error, when there is no call (yet); a request of a stream
+ * with a stream of that alone, whatever status says. */
 void cwhttp_refuse(struct api_req *r, const struct cwerr *e, unsigned status,
 		   const char *extra);
 /* Begins the call; ends with the request. NULL: answered already. */

@@ -444,6 +444,21 @@ def test_refusals_of_the_transports(gw, ann):
     assert ann.rest("GET", "sandboxes/x:y", status=404)["code"] == "not_found"
 
 
+def test_a_stream_is_refused_in_its_own_form(ann):
+    for more in ({"Connect-Protocol-Version": "2"},
+                 {"Connect-Timeout-Ms": "soon"},
+                 {"Connect-Content-Encoding": "gzip"}):
+        r = ann.raw("POST", SERVICE + "StreamLogs", b"\0\0\0\0\2{}",
+                    {"Content-Type": "application/connect+json", **more})
+        assert r.status == 200
+        assert r["Content-Type"] == "application/connect+json"
+        assert r.body[0] == 2
+        assert int.from_bytes(r.body[1:5], "big") == len(r.body) - 5
+        code = json.loads(r.body[5:])["error"]["code"]
+        assert code == ("unimplemented" if "gzip" in more.values()
+                        else "invalid_argument")
+
+
 def test_a_wrong_field_is_named(ann):
     e = ann.fails("GetSandbox", {"sandboxId": 7}, 400, "invalid_argument",
                   "CWSANDBOX_INVALID_REQUEST")
