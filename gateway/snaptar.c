@@ -33,7 +33,7 @@
 #define EXTENTS_MAX 8192 /* of one file; what follows is no longer sparse */
 #define PIECE       (256U << 10)
 #define ZEROS       (64UL << 20) /* of address space: a hole is not read */
-#define FILE_MAX    (1LL << 50)  /* of one file, holes and all */
+#define HOLES_MAX   (1ULL << 50) /* of all files, with what is between */
 #define BLOCK       65536
 
 struct level {
@@ -50,6 +50,7 @@ struct walk {
 	struct strbuf path;
 	struct level *stack;
 	size_t depth;
+	uint64_t apparent; /* bytes of files, holes and all */
 	char *buf, *zeros;
 	char *why;
 };
@@ -259,15 +260,17 @@ put_file(struct walk *w, int fd, const struct stat *st)
 	const char *first;
 	int r;
 
-	if (st->st_size > FILE_MAX)
-		return snaptar_fail(&w->why, E_LIMIT, w->path.s,
-				    "is larger than 1 PiB");
 	(void)snprintf(key, sizeof(key), "%llx:%llx",
 		       (unsigned long long)st->st_dev,
 		       (unsigned long long)st->st_ino);
 	if (st->st_nlink > 1 &&
 	    (first = hash_get(w->links, strv_of(key))) != NULL)
 		return put_link(w, st, first);
+	/* A hole is cheap, but not for nothing. */
+	if ((uint64_t)st->st_size > HOLES_MAX - w->apparent)
+		return snaptar_fail(&w->why, E_LIMIT, w->path.s,
+				    "more than 1 PiB with the holes of files");
+	w->apparent += (uint64_t)st->st_size;
 	r = put_open_file(w, fd, st);
 	if (r == 0 && st->st_nlink > 1)
 		(void)hash_set(w->links, strv_of(key), xstrdup(w->path.s));

@@ -235,6 +235,22 @@ def test_bounds(fs, to, tmp):
         assert word in restore(layout(to), tmp / "a", **bounds)
 
 
+def test_holes_without_end(fs, tmp):
+    """Holes are cheap, and bounded all the same."""
+    made = 0
+    for i in range(200):
+        with open(fs / "upper" / f"h{i}", "wb") as f:
+            try:
+                f.truncate(8 << 40)
+                made += 8 << 40
+            except OSError:
+                break  # more than this file system has files of
+    own(fs)
+    said = create(fs, tmp / "a")
+    if made > 1 << 50:
+        assert said[:2] == ["error", "-4"] and "holes" in said[2], said
+
+
 def test_too_deep(fs, tmp):
     """Deeper than any path can say."""
     at = os.open(fs / "upper", os.O_RDONLY)
