@@ -246,6 +246,8 @@ execreq_exec_id(const struct json *root, struct run_spec *s, char **why)
 				 EXECREQ_ID_MAX);
 	else if (s->background)
 		*why = xstrdup("exec_id: not for background processes");
+	else if (strcmp(s->exec_id, "attach") == 0)
+		*why = xstrdup("exec_id: \"attach\" is a route's name");
 	else
 		return 0;
 	return E_INVALID;

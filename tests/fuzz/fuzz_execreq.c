@@ -53,6 +53,7 @@ check_spec(const struct run_spec *s)
 	must(s->timeout_ms <= 1000000000000ULL);
 	if (s->exec_id != NULL) {
 		must(!s->background && *s->exec_id != '\0');
+		must(strcmp(s->exec_id, "attach") != 0);
 		must(strlen(s->exec_id) <= 64 && *s->exec_id != '.');
 		must(strpbrk(s->exec_id, "/?#% \n") == NULL);
 	}

@@ -139,6 +139,7 @@ test_options(void **state)
 	refused("{\"cmd\":\"x\",\"stdin\":[]}", "stdin: ");
 	refused("{\"cmd\":\"x\",\"background\":1}", "background: ");
 	refused("{\"cmd\":\"x\",\"encoding\":\"x\"}", "encoding: ");
+	refused("{\"cmd\":\"x\",\"exec_id\":\"attach\"}", "exec_id: ");
 	refused("{\"cmd\":\"x\",\"exec_id\":\"\"}", "exec_id: ");
 	refused("{\"cmd\":\"x\",\"exec_id\":\"-a\"}", "exec_id: ");
 	refused("{\"cmd\":\"x\",\"exec_id\":\"a/b\"}", "exec_id: ");
