@@ -5,9 +5,11 @@ protocol and REST."""
 import base64
 import concurrent.futures
 import json
+import signal
 
 import pytest
 
+from support.connect import Rpc, RpcError
 from support.http import fetch
 from support.jobs import Control
 from support.wait import until
@@ -457,6 +459,24 @@ def test_a_stream_is_refused_in_its_own_form(ann):
         code = json.loads(r.body[5:])["error"]["code"]
         assert code == ("unimplemented" if "gzip" in more.values()
                         else "invalid_argument")
+
+
+def test_streams_end_in_order_with_the_gateway(tmp):
+    gw = Control(tmp, jobs="[coreweave]\nenabled = yes\n")
+    user = gw.user("ann")
+    with gw:
+        ann = Cw(user)
+        ident = ann.rpc("CreateSandbox", box())["sandboxId"]
+        ann.reaches(ident, "STATE_RUNNING")
+        with Rpc(gw.http, user.token).stream("StreamLogs") as logs:
+            logs.only({"sandboxId": ident, "follow": True}).head()
+            gw.die(signal.SIGTERM)
+            with pytest.raises(RpcError) as e:
+                list(logs)
+        assert e.value.code == "unavailable", e.value
+        gw.start()  # sandboxes go on
+        assert ann.rpc("GetSandbox", {"sandboxId": ident})["status"][
+            "state"] == "STATE_RUNNING"
 
 
 def test_a_wrong_field_is_named(ann):
