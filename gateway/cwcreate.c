@@ -398,7 +398,10 @@ take_rest(struct making *m)
 
 	if (lifetime < 0)
 		return bad(m, SPEC ".max_lifetime_seconds: is negative");
-	m->s.timeout_s = (uint64_t)lifetime;
+	/* As long as a job may last; the status says how long that is. */
+	m->s.timeout_s = (uint64_t)lifetime < JOBSPEC_TIMEOUT_MAX
+			     ? (uint64_t)lifetime
+			     : JOBSPEC_TIMEOUT_MAX;
 	if (n > JOBSPEC_PORTS_MAX)
 		return bad(m, SPEC ".services: are more than %d",
 			   JOBSPEC_PORTS_MAX);

@@ -136,6 +136,8 @@ jobspec_check(struct job_spec *s, struct strbuf *why)
 		return refuse(why, "spaceId: not together with dockerImage");
 	if (s->has_grace && s->grace_ms > JOBSPEC_GRACE_MAX)
 		return refuse(why, "stopGraceSeconds: is more than 3600");
+	if (s->timeout_s > JOBSPEC_TIMEOUT_MAX)
+		return refuse(why, "timeoutSeconds: is more than 366 days");
 	if ((r = check_command(s, why)) != 0 ||
 	    (r = check_tags(&s->tags, why)) != 0 ||
 	    (r = check_scratch(s, why)) != 0)

@@ -117,6 +117,12 @@ def test_lifetime(ann):
     assert done["state"] == "STATE_TERMINATED" and done["stateReason"]
 
 
+def test_lifetime_is_capped(ann):
+    box = ann.new(maxLifetimeSeconds=2**31 - 1)
+    assert box.status()["effectiveMaxLifetimeSeconds"] == 366 * 86400
+    box.stop()
+
+
 def test_ended_by_somebody_else(gw, ann):
     """Not by this service: the Jobs API shows the same thing."""
     box = ann.box()
