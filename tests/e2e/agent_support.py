@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import urllib.parse
 
 import pytest
 
@@ -190,6 +191,12 @@ class Result:
         self.pid = evs[0]["pid"]
         self.exit = evs[-1]
         self.code = self.exit["exit_code"]
+
+
+def at(op, path, **query):
+    """The target of an operation on a file."""
+    return f"files/{op}?" + urllib.parse.urlencode(
+        {"path": path, **query}, errors="surrogateescape")
 
 
 class Scope:

@@ -15,7 +15,7 @@ import urllib.parse
 
 import pytest
 
-from agent_support import Agent, Scope
+from agent_support import Agent, Scope, at
 from support import paths
 from support.wait import until
 
@@ -37,11 +37,6 @@ def sb(agent):
     sb = agent.create()
     yield sb
     agent.delete(sb.prefix)
-
-
-def at(op, path, **query):
-    return f"files/{op}?" + urllib.parse.urlencode(
-        {"path": path, **query}, errors="surrogateescape")
 
 
 # Each route that takes a path, as (status, body).

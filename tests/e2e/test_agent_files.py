@@ -7,11 +7,10 @@ import json
 import os
 import socket
 import time
-import urllib.parse
 
 import pytest
 
-from agent_support import Agent, Scope
+from agent_support import Agent, Scope, at
 from support.wait import until
 
 root = pytest.mark.root
@@ -28,11 +27,6 @@ def sb(agent):
     sb = agent.create()
     yield sb
     agent.delete(sb.prefix)
-
-
-def at(op, path, **query):
-    return f"files/{op}?" + urllib.parse.urlencode(
-        {"path": path, **query}, errors="surrogateescape")
 
 
 def write(sb, path, data, **query):
