@@ -38,7 +38,7 @@ only 'archive(_entry)?\.h' 'gateway/snaptar(_[a-z]+)?\.[ch]'
 only 'wslay/' 'net/ws\.c'
 only 'openssl/' '(net/tls[a-z0-9_]*\.[ch]|tunnel/(chachapoly|hostkey|rsasign|sshkey)\.c)'
 only 'libssh2' '(tunnel/[a-z0-9_]+\.c|tunnel/session_int\.h)'
-only 'event2?/|event\.h|evutil\.h' '(net|gateway|agent|tunnel)/[a-z0-9_]+\.[ch]'
+only 'event2?/|event\.h|evutil\.h' '(net|gateway|agent|tunnel|cli)/[a-z0-9_]+\.[ch]'
 
 for f in $folders; do
 	for c in "$f"/*.c; do
