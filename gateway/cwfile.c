@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ReadFile and WriteFile: the agent's routes for files, with the bytes going
- * through as they come, a piece at a time. So many of them run at once; others
- * wait for their turn.
+ * through as they come, a piece at a time. So many of a namespace run at once;
+ * its others wait for their turn, and nobody else's.
  *
  * A file that cannot be written is said so when all of it has come: clients
  * that send first and listen then would not hear it before.
@@ -24,12 +24,12 @@
 #include "net/buf.h"
 #include "net/httpd.h"
 
-#define AT_ONCE        32
+#define AT_ONCE        32 /* of one namespace */
 #define PATH_MAX_BYTES 4096
 
 struct cwfile {
 	struct cwcall *c;
-	struct cwfile *next, **prevp; /* of those that wait for their turn */
+	struct cwfile *next, **prevp; /* of all of them */
 	bool runs;
 	bool writes;
 	struct cwagent find;
@@ -142,7 +142,6 @@ static void
 run(struct cwfile *f, void (*ready)(const struct agentcall_to *to, void *arg))
 {
 	f->runs = true;
-	f->c->svc->files++;
 	cwagent_find(&f->find, f->c, f->c->req, ready, f);
 }
 
@@ -150,35 +149,54 @@ static void read_ready(const struct agentcall_to *to, void *arg);
 static void write_ready(const struct agentcall_to *to, void *arg);
 
 static void
-take_turn(struct cwfile *f)
+leave(struct cwfile *f)
 {
 	*f->prevp = f->next;
 	if (f->next != NULL)
 		f->next->prevp = f->prevp;
 	else
 		f->c->svc->last_file = f->prevp;
-	f->prevp = NULL;
+}
+
+/* The first one of ns that waits, when there is room for it. */
+static struct cwfile *
+whose_turn(const struct cwsvc *svc, struct strv ns)
+{
+	struct cwfile *first = NULL;
+	unsigned n = 0;
+
+	for (struct cwfile *f = svc->files; f != NULL; f = f->next) {
+		if (!strv_eq(f->c->ns, ns))
+			continue;
+		n += f->runs;
+		if (!f->runs && first == NULL)
+			first = f;
+	}
+	return n < AT_ONCE ? first : NULL;
+}
+
+static void
+next_turn(const struct cwsvc *svc, struct strv ns)
+{
+	struct cwfile *f = whose_turn(svc, ns);
+
+	if (f != NULL)
+		run(f, f->writes ? write_ready : read_ready);
 }
 
 static void
 closed_cb(struct cwcall *c, enum cwerr_code code, void *arg)
 {
-	struct cwfile *f = arg, *next;
-	struct cwsvc *svc = c->svc;
+	struct cwfile *f = arg;
 
 	(void)code;
-	if (f->prevp != NULL)
-		take_turn(f);
-	svc->files -= f->runs;
+	leave(f);
 	cwagent_clear(&f->find);
 	agentcall_free(f->call);
 	strbuf_clear(&f->target);
 	free(f->text);
 	free(f);
-	while (svc->files < AT_ONCE && (next = svc->waiting_files) != NULL) {
-		take_turn(next);
-		run(next, next->writes ? write_ready : read_ready);
-	}
+	next_turn(c->svc, c->ns);
 }
 
 /* --- the path ---------------------------------------------------------- */
@@ -215,15 +233,12 @@ begin(struct cwfile *f)
 {
 	struct cwsvc *svc = f->c->svc;
 
-	if (svc->files < AT_ONCE) {
-		run(f, f->writes ? write_ready : read_ready);
-		return;
-	}
-	if (svc->waiting_files == NULL)
-		svc->last_file = &svc->waiting_files;
+	if (svc->files == NULL)
+		svc->last_file = &svc->files;
 	f->prevp = svc->last_file;
 	*f->prevp = f;
 	svc->last_file = &f->next;
+	next_turn(svc, f->c->ns);
 }
 
 /* --- ReadFile ---------------------------------------------------------- */

@@ -17,8 +17,7 @@ struct cwsvc {
 	/* cwexec.c, cwlogs.c, cwfile.c */
 	size_t exec_held; /* bytes of output that wait for their command */
 	unsigned logs;    /* streams of them */
-	unsigned files;   /* under way; others wait */
-	struct cwfile *waiting_files, **last_file;
+	struct cwfile *files, **last_file; /* as they came */
 	bool draining;
 };
 

@@ -15,9 +15,9 @@ import uuid
 import pytest
 
 from support import paths
-from support.connect import RpcError, b64, raised, unb64
+from support.connect import SERVICE, RpcError, b64, raised, unb64
 from support.coreweave import Box, Face, Ran, output
-from support.http import Truncated, fetch
+from support.http import Client, Truncated, fetch
 from support.jobs import processes
 from support.wait import until
 
@@ -578,6 +578,27 @@ def test_file_errors(box):
     file_error(io | missing, box.read, "/tmp/plain/x")
     file_error(io | {"CWSANDBOX_FILE_TOO_LARGE"}, box.read, "/dev/zero")
     file_error(io, box.read, "/tmp/" + "n" * 300)
+
+
+def test_files_of_others_do_not_wait(gw, box):
+    """Uploads that stand still are in nobody else's way."""
+    head = dict(gw.ann.headers("application/json"),
+                **{"Content-Length": str(MIB)})
+    begun = json.dumps({"sandboxId": box.id, "path": "/tmp/stalled",
+                        "content": "QUJD"})[:-2].encode()
+    other = gw.bob.box()
+    stalled = [Client(gw.http) for _ in range(40)]
+    try:
+        for c in stalled:
+            c.request("POST", f"{SERVICE}/WriteFile", head)
+            c.send(begun)
+        gw.bob.call("ReadFile", {"sandboxId": other.id,
+                                 "path": "/etc/hostname"}, seconds=20)
+    finally:
+        for c in stalled:
+            c.abort()
+    until(lambda: box.read("/etc/hostname"), "ann's turn")
+    other.stop()
 
 
 def test_files_over_rest(gw, box):
