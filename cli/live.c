@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -94,17 +95,27 @@ live_more_cb(void *arg)
 	live_input(arg);
 }
 
-/* epoll knows no files, which never make anybody wait. */
+/* epoll knows no files and no /dev/null, which never make anybody wait;
+ * libevent would say so aloud. */
+static bool
+live_input_waits(void)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	bool yes =
+	    fd == -1 || epoll_ctl(fd, EPOLL_CTL_ADD, STDIN_FILENO, &ev) == 0;
+
+	fd_close(&fd);
+	return yes;
+}
+
 static void
 live_input_start(struct live *l)
 {
 	task_init(&l->more, live_more_cb, l);
-	l->in = event_new(loop_base(l->p->loop), STDIN_FILENO, EV_READ,
-			  live_input_cb, l);
-	if (l->in != NULL && event_add(l->in, NULL) != 0) {
-		event_free(l->in);
-		l->in = NULL;
-	}
+	if (live_input_waits())
+		l->in = event_new(loop_base(l->p->loop), STDIN_FILENO, EV_READ,
+				  live_input_cb, l);
 	live_input_want(l);
 }
 

@@ -97,10 +97,10 @@ def test_input_of_every_kind(env, box, tmp):
     (tmp / "data").write_bytes(data)
     with open(tmp / "data", "rb") as f:
         got = run(env, "-i", box, "sha256sum", stdin=f)
-    assert got.stdout.split()[0].decode() == want
+    assert got.stdout.split()[0].decode() == want and got.stderr == b""
     assert run(env, "-i", box, "cat", input=data).stdout == data
-    assert run(env, "-i", box, "wc", "-c",
-               stdin=subprocess.DEVNULL).stdout == b"0\n"
+    got = run(env, "-i", box, "wc", "-c", stdin=subprocess.DEVNULL)
+    assert (got.stdout, got.stderr) == (b"0\n", b"")
 
 
 def test_statuses_of_live_commands(env, box):
