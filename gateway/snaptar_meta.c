@@ -141,35 +141,67 @@ snaptar_xattrs_get(const struct snaptar_options *o, int fd,
 	return 0;
 }
 
+/* libarchive writes what is not plain in a name as in URLs, and reads it as it
+ * is there. */
+static char *
+name_in(const char *text)
+{
+	char *name = xstrdup(text), *to = name;
+
+	for (const char *p = name; *p != '\0'; to++) {
+		int high = *p == '%' ? str_hex_value(p[1]) : -1;
+		int low = high >= 0 ? str_hex_value(p[2]) : -1;
+
+		*to = low >= 0 ? (char)(high << 4 | low) : *p;
+		p += low >= 0 ? 3 : 1;
+	}
+	*to = '\0';
+	return name;
+}
+
+static int
+set_one(const struct snaptar_options *o, int fd, const char *name,
+	const void *value, size_t len, struct snaptar_counts *n)
+{
+	unsigned char *own = xmalloc(len + 1);
+	int r;
+
+	if (len > 0)
+		memcpy(own, value, len);
+	adapt(o, name, own, len, false);
+	r = fsetxattr(fd, name, own, len, 0);
+	free(own);
+	if (r == 0)
+		return 0;
+	/* Without these a deletion would come back. */
+	if (is_overlay(name) ||
+	    (errno != ENOTSUP && errno != EPERM && errno != EINVAL))
+		return E_SYS;
+	n->skipped++;
+	return 0;
+}
+
 int
 snaptar_xattrs_set(const struct snaptar_options *o, int fd,
 		   struct archive_entry *e, struct snaptar_counts *n)
 {
-	unsigned char *own;
-	const char *name;
+	const char *text;
 	const void *value;
 	size_t len;
-	int r;
+	char *name;
+	int r = 0;
 
 	(void)archive_entry_xattr_reset(e);
-	while (archive_entry_xattr_next(e, &name, &value, &len) == ARCHIVE_OK) {
-		if (name == NULL || !is_wanted(name) || len > VALUE_MAX)
+	while (r == 0 &&
+	       archive_entry_xattr_next(e, &text, &value, &len) == ARCHIVE_OK) {
+		if (text == NULL || len > VALUE_MAX)
 			continue;
-		own = xmalloc(len + 1);
-		if (len > 0)
-			memcpy(own, value, len);
-		adapt(o, name, own, len, false);
-		r = fsetxattr(fd, name, own, len, 0);
-		free(own);
-		if (r == 0)
-			continue;
-		/* Without these a deletion would come back. */
-		if (is_overlay(name) ||
-		    (errno != ENOTSUP && errno != EPERM && errno != EINVAL))
-			return E_SYS;
-		n->skipped++;
+		name = name_in(text);
+		if (is_wanted(name))
+			r = set_one(o, fd, name, value, len, n);
+		free(name);
 	}
-	return 0;
+	return r;
 }
 
 /* --- bounds and errors ------------------------------------------------- */

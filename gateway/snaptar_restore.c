@@ -464,6 +464,11 @@ snaptar_restore(int root_fd, int in_fd, const struct snaptar_options *o,
 	}
 	if (r == 0 && ar != ARCHIVE_EOF)
 		r = unreadable(&x);
+	/* Zeros, as a file may be after a power failure, are a tar file, too.
+	 * What we write begins with its part. */
+	if (r == 0 && n->entries == 0)
+		r = snaptar_fail(&x.why, E_PROTO, NULL,
+				 "there is nothing in it");
 	if (r == 0)
 		r = set_times(&x);
 	clear(&x);

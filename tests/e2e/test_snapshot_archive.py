@@ -131,6 +131,8 @@ def every_kind(up):
     for name in ("user.note", "user.bin"):
         os.setxattr(up / "text", name, b"\0\1\xff" * 30)
     os.setxattr(up / "dir", "user.big", b"v" * 1000)
+    for name in (b"user.a=b c", b"user.%41", b"user.\xc3\xa9\xff"):
+        os.setxattr(up / "dir", name, b"odd")
     os.utime(up / "text", ns=(0, 1234567890123456789))
     os.utime(up / "absolute", ns=(0, 987654321987654321),
              follow_symlinks=False)
@@ -425,7 +427,8 @@ def test_hostile(to, tmp, members):
 def test_no_archive(to, tmp):
     good = hostile(tmp / "x", ("upper/f", {"data": os.urandom(100000)}))
     data = good.read_bytes()
-    for bad in (b"hello", data[:len(data) // 2], b"\x28\xb5\x2f\xfd" * 10):
+    for bad in (b"hello", data[:len(data) // 2], b"\x28\xb5\x2f\xfd" * 10,
+                bytes(len(data)), gzip.compress(bytes(10240))):
         (tmp / "y").write_bytes(bad)
         shutil.rmtree(to)
         assert restore(layout(to), tmp / "y"), bad[:20]
