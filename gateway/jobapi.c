@@ -276,13 +276,28 @@ get_cb(struct api_req *r)
 	job_clear(&j);
 }
 
+/* Who wanted one must not lose what was to be in it to a slip. */
+static int
+wants_snapshot(struct api_req *r, bool *wanted)
+{
+	*wanted = jobapi_flag(r, "snapshot", false);
+	if (*wanted || api_query(r, "snapshot").p == NULL ||
+	    !jobapi_flag(r, "snapshot", true))
+		return 0;
+	api_error(r, 400, "bad_request", "snapshot: must be 1 or 0");
+	return E_INVALID;
+}
+
 static void
 cancel_cb(struct api_req *r)
 {
 	struct strv grace = api_query(r, "grace");
 	uint64_t ms = JOBS_GRACE;
+	bool snapshot;
 	struct job j;
 
+	if (wants_snapshot(r, &snapshot) != 0)
+		return;
 	if (grace.p != NULL &&
 	    (strv_parse_duration(grace, &ms) != 0 || ms > 3600 * 1000)) {
 		api_error(r, 400, "bad_request",
@@ -292,7 +307,7 @@ cancel_cb(struct api_req *r)
 	if (jobapi_find(r, true, &j) != 0)
 		return;
 	job_clear(&j);
-	if (jobapi_flag(r, "snapshot", false)) {
+	if (snapshot) {
 		snapapi_cancel(r, snapshots_of(r), ms);
 		return;
 	}

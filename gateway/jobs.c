@@ -149,6 +149,13 @@ jobs_set_restore(struct jobs *js, jobs_restore_cb fn, void *arg)
 	js->restore_arg = arg;
 }
 
+void
+jobs_set_adopted(struct jobs *js, void (*fn)(void *arg), void *arg)
+{
+	js->adopted = fn;
+	js->adopted_arg = arg;
+}
+
 int
 jobs_tree(struct jobs *js, const char *id, struct launch_tree *out)
 {

@@ -69,6 +69,9 @@ int jobs_commit(struct jobs *js) SBX_MUST_CHECK;
 typedef int (*jobs_restore_cb)(const char *ns, struct job_spec *spec,
 			       char **why, void *arg);
 void jobs_set_restore(struct jobs *js, jobs_restore_cb fn, void *arg);
+/* Called by jobs_adopt() once jobs are found, before what nobody knows of or
+ * keeps is removed. */
+void jobs_set_adopted(struct jobs *js, void (*fn)(void *arg), void *arg);
 /* See launch_tree(), launch_keep(), launch_unkeep(). */
 int jobs_tree(struct jobs *js, const char *id,
 	      struct launch_tree *out) SBX_MUST_CHECK;

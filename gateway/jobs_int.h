@@ -38,6 +38,8 @@ struct jobs {
 	struct jobs_totals totals;
 	jobs_restore_cb restore; /* NULL: nobody can */
 	void *restore_arg;
+	void (*adopted)(void *arg); /* NULL: nobody waits for that */
+	void *adopted_arg;
 	struct task batch;
 	struct timer retry, prune;
 };

@@ -473,6 +473,8 @@ jobs_adopt(struct jobs *js)
 	free(f.v);
 	if (f.n != 0)
 		log_info("jobs.adopt", "jobs=%zu", f.n);
+	if (js->adopted != NULL)
+		js->adopted(js->adopted_arg);
 	/* Not when the list of those that are known could not be read. */
 	if (r == 0)
 		launch_sweep(js->o.launcher, known_cb, js);

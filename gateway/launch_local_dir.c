@@ -223,7 +223,8 @@ launch_local_sweep(struct launcher *base, launch_known_cb known, void *arg)
 		}
 		if (!known(de->d_name, arg))
 			batch_add(&gone, dir);
-		else if (launch_local_exists(dir, "fs"))
+		else if (launch_local_exists(dir, "fs") &&
+			 !launch_local_is_kept(l, de->d_name))
 			batch_add(&dead, dir);
 		free(dir);
 	}

@@ -86,6 +86,8 @@ void launch_local_keep_over(struct local_job *j);
 /* Its slot is free, unless something of it is kept. */
 void launch_local_keep_slot(struct local_job *j);
 /* The directory goes. */
+/* Whether somebody wants its files. */
+bool launch_local_is_kept(struct local *l, const char *id);
 void launch_local_keep_forget(struct local *l, const char *id);
 void launch_local_keep_clear(struct local *l);
 

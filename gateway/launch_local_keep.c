@@ -9,6 +9,7 @@
 
 #include "gateway/launch_local_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,21 +51,57 @@ is_live(const struct local_job *j)
 	return j != NULL && j->state != WAITING && j->state != OVER;
 }
 
+/* Of a job that has ended: wanted by an earlier gateway, and still there. */
+static bool
+was_kept(const struct launcher *base, const char *id)
+{
+	char *dir = launch_dir(base, id);
+	bool yes = dir != NULL && launch_local_exists(dir, "keep") &&
+		   launch_local_exists(dir, "exit.json") &&
+		   launch_local_exists(dir, "fs");
+
+	free(dir);
+	return yes;
+}
+
+bool
+launch_local_is_kept(struct local *l, const char *id)
+{
+	return *find(l, id) != NULL;
+}
+
+static struct local_keep *
+keep_new(struct local *l, const char *id)
+{
+	struct local_keep *k = xcalloc(1, sizeof(*k));
+
+	(void)snprintf(k->id, sizeof(k->id), "%s", id);
+	k->slot = LOCAL_NO_SLOT;
+	k->next = l->keeps;
+	l->keeps = k;
+	return k;
+}
+
 int
 launch_local_keep(struct launcher *base, const char *id)
 {
 	struct local *l = LOCAL(base);
 	struct local_job *j = launch_local_find(l, id);
 	struct local_keep *k = *find(l, id);
+	char *dir;
 
-	if (k == NULL) {
-		if (!is_live(j) || !launch_local_order(j, "keep"))
+	if (k == NULL && is_live(j)) {
+		if (!launch_local_order(j, "keep"))
 			return E_NOTFOUND;
-		k = xcalloc(1, sizeof(*k));
-		memcpy(k->id, j->base.id, sizeof(k->id));
-		k->slot = LOCAL_NO_SLOT;
-		k->next = l->keeps;
-		l->keeps = k;
+		k = keep_new(l, id);
+	} else if (k == NULL) {
+		if (!was_kept(base, id))
+			return E_NOTFOUND;
+		k = keep_new(l, id);
+		dir = launch_dir(base, id);
+		if (j == NULL) /* else it is the job's until that is over */
+			k->slot = launch_local_read_slot(l, dir);
+		free(dir);
 	}
 	k->wanted++;
 	return 0;

@@ -73,6 +73,7 @@ snapshots_new(const struct snapshots_options *o, struct snapshots **out,
 		return r;
 	}
 	jobs_set_restore(s->jobs, restore_cb, s);
+	jobs_set_adopted(s->jobs, snapshots_resume, s);
 	*out = s;
 	return 0;
 }

@@ -35,7 +35,8 @@ struct snapshots_options {
 /* Takes up what an earlier gateway left. *msg (malloc'ed): why not. */
 int snapshots_new(const struct snapshots_options *o, struct snapshots **out,
 		  char **msg) SBX_MUST_CHECK;
-/* What is being written becomes FAILED with the next start. NULL is fine. */
+/* What is being written becomes FAILED with the next start, or is written anew
+ * if it is of a job's end. NULL is fine. */
 void snapshots_free(struct snapshots *s);
 
 /* What is to be made. Everything is borrowed for the call. */

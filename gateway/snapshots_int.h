@@ -47,6 +47,8 @@ struct snapshots {
 
 /* snapshots_load.c: once, at the start. */
 int snapshots_take_up(struct snapshots *s) SBX_MUST_CHECK;
+/* Afterwards, when jobs have been found again; arg is the snapshots. */
+void snapshots_resume(void *arg);
 /* *sn is moved from. */
 struct snapwork *snapwork_new(struct snapshots *s, struct snapshot *sn,
 			      enum snapwork_phase phase);

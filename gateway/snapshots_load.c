@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking up what an earlier gateway left: what it was doing has failed, what is
- * READY must be there, and other files are removed. */
+/* Taking up what an earlier gateway left: what it was doing has failed, or, at
+ * the end of a job, which comes once only, is done again; what is READY must be
+ * there, and other files are removed. */
 #include "config.h"
 
 #include <dirent.h>
@@ -16,6 +17,8 @@
 #include "base/mem.h"
 #include "gateway/jobs.h"
 #include "gateway/snapshots_int.h"
+
+#define INTERRUPTED "interrupted: the gateway ended"
 
 struct found {
 	struct snapshots *s;
@@ -39,8 +42,8 @@ judge(struct snapshots *s, struct snapshot *sn)
 {
 	struct stat st;
 
-	if (sn->state == SNAPSHOT_CREATING)
-		return "interrupted: the gateway ended";
+	if (sn->state == SNAPSHOT_CREATING) /* see snapshots_resume() */
+		return sn->trigger == SNAPSHOT_ON_DELETE ? NULL : INTERRUPTED;
 	if (sn->state != SNAPSHOT_READY)
 		return NULL;
 	if (fstatat(s->dir_fd, sn->file, &st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -51,15 +54,8 @@ judge(struct snapshots *s, struct snapshot *sn)
 }
 
 static int
-take_up(struct snapshots *s, struct snapshot *sn)
+set_failed(struct snapshots *s, struct snapshot *sn, const char *reason)
 {
-	struct jobstore *db = jobs_store(s->jobs);
-	const char *reason = judge(s, sn);
-
-	if (sn->state == SNAPSHOT_DELETING)
-		return snapstore_delete(db, sn->id); /* and the file, below */
-	if (reason == NULL)
-		return 0;
 	log_warn("snapshot.failed", "snapshot=%s reason=%s", sn->id,
 		 log_esc(strv_of(reason)));
 	sn->state = SNAPSHOT_FAILED;
@@ -67,7 +63,17 @@ take_up(struct snapshots *s, struct snapshot *sn)
 	sn->reason = xstrdup(reason);
 	sn->size = 0;
 	sn->completed_ms = sn->updated_ms = job_now_ms();
-	return snapstore_update(db, sn);
+	return snapstore_update(jobs_store(s->jobs), sn);
+}
+
+static int
+take_up(struct snapshots *s, struct snapshot *sn)
+{
+	const char *reason = judge(s, sn);
+
+	if (sn->state == SNAPSHOT_DELETING) /* and the file, below */
+		return snapstore_delete(jobs_store(s->jobs), sn->id);
+	return reason != NULL ? set_failed(s, sn, reason) : 0;
 }
 
 /* Whether a file of the directory belongs to one that is READY. */
@@ -124,4 +130,55 @@ snapshots_take_up(struct snapshots *s)
 		snapshot_clear(&f.v[i]);
 	free(f.v);
 	return r;
+}
+
+/* --- of jobs that end, or ended meanwhile ------------------------------ */
+/* Whether the end of its job was really begun. */
+static bool
+is_ending(struct snapshots *s, const struct snapshot *sn, bool *over)
+{
+	struct job j;
+	bool yes;
+
+	if (jobs_get(s->jobs, strv_of(sn->ns), strv_of(sn->job), &j) != 0)
+		return false;
+	*over = job_final(j.state);
+	yes = *over || j.state == JOB_TERMINATING;
+	job_clear(&j);
+	return yes;
+}
+
+static void
+resume(struct snapshots *s, struct snapshot *sn)
+{
+	struct snapwork *w;
+	bool over = false;
+
+	if (!is_ending(s, sn, &over) || jobs_keep(s->jobs, sn->job) != 0) {
+		(void)!set_failed(s, sn, INTERRUPTED); /* or the next time */
+		return;
+	}
+	log_info("snapshot.resume", "snapshot=%s job=%s", sn->id, sn->job);
+	w = snapwork_new(s, sn, over ? SNAPWORK_QUEUED : SNAPWORK_STOPPING);
+	w->kept = true;
+	if (!over)
+		snapwork_await(w);
+}
+
+void
+snapshots_resume(void *arg)
+{
+	const struct snapshot_query all = {.before = 0};
+	struct snapshots *s = arg;
+	struct found f = {.s = s};
+	int r = snapstore_list(jobs_store(s->jobs), &all, found_cb, &f);
+
+	for (size_t i = 0; i < f.n; i++) {
+		if (r == 0 && f.v[i].state == SNAPSHOT_CREATING)
+			resume(s, &f.v[i]);
+		snapshot_clear(&f.v[i]);
+	}
+	free(f.v);
+	if (jobs_commit(s->jobs) != 0)
+		log_error("snapshot.resume", "error=store");
 }

@@ -237,9 +237,9 @@ def ended(user, job):
     return got["status"]
 
 
-def end_with(user, job, query="", status=200):
+def end_with(user, job, grace="200ms", query="", status=200):
     return user.json("POST", user.path(job, "cancel")
-                     + "?snapshot=1&grace=200ms" + query, status=status)
+                     + f"?snapshot=1&grace={grace}" + query, status=status)
 
 
 def ready(user, sid):
@@ -299,6 +299,9 @@ def test_request_id_of_another_one(ann):
     r = ann.ask("POST", ann.path(job, "cancel")
                 + f"?snapshot=1&requestId={name}")
     assert r.status == 400 and b"requestId: was used" in r.body
+    # A slip is no order to end it without one.
+    r = ann.ask("POST", ann.path(job, "cancel") + "?snapshot=ja")
+    assert r.status == 400 and b"snapshot: must be" in r.body
     assert ann.get(job)["status"]["state"] == "RUNNING"
     assert make(ann, job, {"requestId": name})["id"] == sn["id"]
     ann.cancel(job)
@@ -360,8 +363,8 @@ def test_scratch_volumes(gw, ann):
     assert one["volume"] == "a" and whole["volume"] is None
     names, read = unpack(content(ann, one["id"]).body)
     assert sorted(names) == ["scratch/a/data", "scratch/a/data/f"]
-    last = [end_with(ann, job, f"&volume={v}") for v in "ab"]
-    assert last[0]["id"] == end_with(ann, job, "&volume=a")["id"]
+    last = [end_with(ann, job, query=f"&volume={v}") for v in "ab"]
+    assert last[0]["id"] == end_with(ann, job, query="&volume=a")["id"]
     assert {ready(ann, s["id"])["volume"] for s in last} == {"a", "b"}
 
     def begin(sid, volumes):
@@ -461,15 +464,29 @@ def test_kill_9(tmp):
             until(lambda: not copying(gw), "the end of who copied")
         names, _ = unpack(content(ann, done["id"]).body)
         assert names["data/root/big"].size == 60000000
-        # At the stop: the job's end is taken up, what was kept goes.
-        sn = end_with(ann, job)
+        # At the stop, which is taken up: so is its snapshot, while the job
+        # ends, while it is read, and when it ended meanwhile.
+        second = running(ann, "trap '' TERM; echo x >/root/f")
+        third = running(ann, "trap 'sleep 1; exit' TERM; echo y >/root/f;"
+                        "echo done; while :; do sleep 0.01; done")
+        last = [end_with(ann, j, grace)["id"] for j, grace in
+                ((job, "0s"), (second, "1h"), (third, "1h"))]
+        until(lambda: ann.json("GET", f"/api/snapshots/{last[0]}")[
+            "bytes"] > 0, every=0.001)
         gw.die()
+        until(lambda: (gw.state_dir / "jobs" / third / "exit.json").exists())
         gw.start()
-        now = ann.json("GET", f"/api/snapshots/{sn['id']}")
-        assert now["state"] == "FAILED" and "interrupted" in now["reason"]
-        ended(ann, job)
-        until(lambda: not has_fs(gw, job), seconds=20)
-        assert files(gw) == [done["id"] + ".tar.zst"]
+        ann.cancel(second, "?grace=0s")
+        for sid, j in zip(last, (job, second, third)):
+            assert ready(ann, sid)["trigger"] == "ON_DELETE"
+            ended(ann, j)
+            until(lambda d=j: not has_fs(gw, d), seconds=20)
+        for sid, text in zip(last[1:], (b"x\n", b"y\n")):
+            names, read = unpack(content(ann, sid).body)
+            assert read("data/root/f") == text
+        for sid in last:
+            ann.json("DELETE", f"/api/snapshots/{sid}")
+        until(lambda: files(gw) == [done["id"] + ".tar.zst"])
         # A file that went, or is another one.
         (gw.state_dir / "snapshots" / (done["id"] + ".tar.zst")).unlink()
         gw.die()
