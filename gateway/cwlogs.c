@@ -32,7 +32,7 @@
 #define LOOK_MS     20    /* while something comes */
 #define LOOK_MAX_MS 200   /* while nothing does */
 #define TAIL_MAX    1000000
-#define STREAMS_MAX 256
+#define STREAMS_MAX 256 /* of one namespace */
 
 /* Where the last lines begin: a ring. */
 struct marks {
@@ -83,6 +83,7 @@ closed_cb(struct cwcall *c, enum cwerr_code code, void *arg)
 {
 	struct cwlogs *s = arg;
 
+	(void)c;
 	(void)code;
 	stop(s);
 	timer_clear(&s->look);
@@ -90,7 +91,6 @@ closed_cb(struct cwcall *c, enum cwerr_code code, void *arg)
 	free(s->marks.v);
 	free(s->dir);
 	strbuf_clear(&s->entry);
-	c->svc->logs--;
 	free(s);
 }
 
@@ -381,7 +381,6 @@ begin(struct cwcall *c, const struct job *j)
 	struct jobs *js = c->svc->o.jobs;
 	struct cwlogs *s = xcalloc(1, sizeof(*s));
 
-	c->svc->logs++;
 	s->c = c;
 	s->dir = jobs_dir(js, j->id);
 	s->follow = cwmsg_int(c->req, "follow") != 0;
@@ -400,6 +399,17 @@ begin(struct cwcall *c, const struct job *j)
 		task_post(c->loop, &s->pump);
 }
 
+/* This one and the others of its namespace. */
+static unsigned
+streams(const struct cwcall *c)
+{
+	unsigned n = 0;
+
+	for (const struct cwcall *o = c->svc->calls; o != NULL; o = o->next)
+		n += o->method == c->method && strv_eq(o->ns, c->ns);
+	return n;
+}
+
 void
 cwlogs_stream(struct cwcall *c)
 {
@@ -407,7 +417,7 @@ cwlogs_stream(struct cwcall *c)
 
 	if (cwsvc_find(c, cwmsg_text(c->req, "sandbox_id"), &j) != 0)
 		return;
-	if (c->svc->logs >= STREAMS_MAX)
+	if (streams(c) > STREAMS_MAX)
 		cwcall_fail(c, CW_RESOURCE_EXHAUSTED, NULL,
 			    "too many logs are being read");
 	else if (cwagent_container(c, &j, cwmsg_text(c->req, "container")) == 0)

@@ -16,7 +16,6 @@ struct cwsvc {
 	size_t held; /* bytes of requests that are being received */
 	/* cwexec.c, cwlogs.c, cwfile.c */
 	size_t exec_held; /* bytes of output that wait for their command */
-	unsigned logs;    /* streams of them */
 	struct cwfile *files, **last_file; /* as they came */
 	bool draining;
 };

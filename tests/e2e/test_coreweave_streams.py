@@ -15,7 +15,7 @@ import uuid
 import pytest
 
 from support import paths
-from support.connect import SERVICE, RpcError, b64, raised, unb64
+from support.connect import SERVICE, Rpc, RpcError, b64, raised, unb64
 from support.coreweave import Box, Face, Ran, output
 from support.http import Client, Truncated, fetch
 from support.jobs import processes
@@ -743,6 +743,32 @@ def test_logs_flood(gw):
     want = subprocess.run(["seq", "1", str(last)], capture_output=True,
                           check=True).stdout
     assert hashlib.md5(got).hexdigest() == hashlib.md5(want).hexdigest()
+
+
+def test_logs_of_others_do_not_wait(gw, box):
+    """Who follows as many as there may be is in nobody else's way."""
+    plain, other = Rpc(gw.http, gw.ann.token), gw.bob.box()
+    open_ = [plain.stream("StreamLogs") for _ in range(256)]
+    try:
+        for s in open_:
+            s.only({"sandboxId": box.id, "follow": True})
+        for s in open_:
+            s.head()
+        until(lambda: too_many(box.logs), "the last of them to be counted")
+        assert other.logs() == []
+    finally:
+        for s in open_:
+            s.http.close()
+    until(lambda: not too_many(box.logs), "them to be gone")
+    other.stop()
+
+
+def too_many(call):
+    try:
+        return call() is None
+    except RpcError as e:
+        assert e.code == "resource_exhausted", e
+        return True
 
 
 # --- the gateway's own life ---------------------------------------------------
