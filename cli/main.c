@@ -22,14 +22,15 @@ static const struct command {
 	cmd_fn *fn;
 } commands[] = {
     {"up",
-     "[-n NAME] [-i IMAGE] [-f FLAVOR] [-e NAME=VALUE]... [-s SECRET]...\n"
-     "              [-p PORT]... [--idle TIME] [--timeout TIME] [--host]\n"
+     "[-n NAME] [-i IMAGE] [-f FLAVOR] [-e NAME=VALUE]...\n"
+     "              [-s NAME=VALUE]... [-l LABEL=VALUE]... [-p PORT]...\n"
+     "              [--idle TIME] [--timeout TIME] [--host] [--no-wait]\n"
      "              [--restore SNAPSHOT]",
      "start a sandbox; prints its id", cmd_up},
     {"run",
      "[-d] [-n NAME] [-i IMAGE] [-f FLAVOR] [-e NAME=VALUE]...\n"
-     "              [-s SECRET]... [--timeout TIME] [--restore SNAPSHOT] [--] "
-     "COMMAND...",
+     "              [-s NAME=VALUE]... [-l LABEL=VALUE]... [--timeout TIME]\n"
+     "              [--restore SNAPSHOT] [--] COMMAND...",
      "run a job; prints its output, ends with its status", cmd_run},
     {"ls", "[-a] [-q] [-l LABEL=VALUE]...", "list what runs (-a: and ran)",
      cmd_ls},

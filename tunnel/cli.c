@@ -57,6 +57,8 @@ cli_usage(void)
 	       "                  [--fingerprint SHA256:...] "
 	       "[--passphrase-file FILE] [--retry]\n"
 	       "                  [--reclaim] [--connections N] [user@]host\n"
+	       "       sbx-tunnel --config FILE   a tunnel for each host in "
+	       "it\n"
 	       "       sbx-tunnel -t ...      check and exit\n";
 }
 
