@@ -12,12 +12,15 @@
 
 #include "base/err.h"
 #include "base/fdio.h"
+#include "gateway/gwconf.h"
+#include "gateway/jobs.h"
 #include "gateway/snapapi_int.h"
 #include "gateway/snapshots.h"
 
 #define PIECE 65536
 
 struct sending {
+	struct snapapi *sa;
 	struct httpd_req *rq;
 	int fd;
 	uint64_t at, left;
@@ -64,6 +67,7 @@ closed_cb(struct httpd_req *rq, int err, void *arg)
 	(void)rq;
 	(void)err;
 	fd_close(&s->fd);
+	s->sa->ndownloads--;
 }
 
 /* "bytes=A-", "bytes=A-B" or "bytes=-N" of size bytes. 0: *from and *to (the
@@ -135,7 +139,8 @@ send_file(struct api_req *r, const struct snapshot *sn, int fd)
 	bool part;
 	int res;
 
-	*s = (struct sending){r->rq, fd, 0, sn->size};
+	*s = (struct sending){r->arg, r->rq, fd, 0, sn->size};
+	s->sa->ndownloads++;
 	httpd_set_cbs(r->rq, &cbs, s);
 	(void)snprintf(etag, sizeof(etag), "\"%s\"", sn->id);
 	res = if_range_ok(r, etag)
@@ -183,6 +188,10 @@ snapapi_content(struct api_req *r)
 	if (sn.state != SNAPSHOT_READY) {
 		api_error(r, 409, "not_ready", "the snapshot is %s",
 			  snapshot_state_name(sn.state));
+	} else if (sa->ndownloads >= jobs_conf(sa->jobs)->jobs.max_streams) {
+		/* Who reads slowly holds a descriptor for as long. */
+		api_error(r, 429, "too_many_streams",
+			  "too many snapshots are downloaded already");
 	} else {
 		struct strv ns = strv_of(sn.ns);
 		struct snapshot again;

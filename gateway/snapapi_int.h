@@ -20,7 +20,7 @@ struct snapapi {
 	struct jobs *jobs;
 	struct snapshots *snapshots;
 	struct snapapi_wait *waits;
-	size_t nwaits;
+	size_t nwaits, ndownloads;
 	bool draining;
 };
 

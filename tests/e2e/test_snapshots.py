@@ -582,6 +582,21 @@ def test_bounds(tmp):
         assert r.status == 429 and b"too_many_snapshots" in r.body
 
 
+def test_too_many_downloads(tmp):
+    """Who does not read cannot have all of the gateway's descriptors."""
+    gw = Control(tmp, jobs="max_streams = 2\n")
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "head -c 30000000 /dev/urandom >/root/big")
+        path = f"/api/snapshots/{make(ann, job)['id']}/content"
+        slow = [ann.stream(path)[0] for _ in range(2)]
+        r = ann.ask("GET", path)
+        assert r.status == 429 and b"too_many_streams" in r.body
+        slow[0].abort()
+        until(lambda: ann.ask("GET", path).status == 200)
+        slow[1].abort()
+
+
 def test_full_disk(tmp):
     """A file system with no room, in a mount namespace of our own."""
     (tmp / "small").mkdir()
