@@ -142,7 +142,8 @@ add_container_status(struct cwout *w, const struct job *j,
 
 /* The bounds that it got; nothing of what is not bounded. */
 static void
-add_resources(struct cwout *w, const struct job *j, const struct gw_conf *conf)
+add_bounds(struct cwout *w, const char *name, const struct job *j,
+	   const struct gw_conf *conf)
 {
 	const struct gw_flavor *f =
 	    jobconf_flavor(&conf->jobs, strv_of(j->spec.flavor));
@@ -155,7 +156,7 @@ add_resources(struct cwout *w, const struct job *j, const struct gw_conf *conf)
 		memory = f->memory;
 	if (cpu == 0 && memory == 0)
 		return;
-	cwout_open(w, "effective_resources");
+	cwout_open(w, name);
 	if (cpu != 0) {
 		cwquantity_add_milli(&b, cpu);
 		cwout_text(w, "cpu", (struct strv){b.s, b.len});
@@ -167,6 +168,27 @@ add_resources(struct cwout *w, const struct job *j, const struct gw_conf *conf)
 	}
 	cwout_close(w);
 	strbuf_clear(&b);
+}
+
+/* What was requested is nothing that we keep free, but clients show it. */
+static void
+add_resources(struct cwout *w, const struct job *j, const struct cwmsg *spec,
+	      const struct gw_conf *conf)
+{
+	const struct cwmsg *asked =
+	    cwmsg_msg(cwmsg_msg(cwmsg_msg_at(spec, "containers", 0),
+				"resource_requirements"),
+		      "requests");
+
+	add_bounds(w, "effective_resources", j, conf);
+	if (asked == NULL)
+		return;
+	cwout_open(w, "effective_resource_requirements");
+	cwout_open(w, "requests");
+	cwout_tree(w, asked);
+	cwout_close(w);
+	add_bounds(w, "limits", j, conf);
+	cwout_close(w);
 }
 
 static void
@@ -184,7 +206,9 @@ add_status(struct cwout *w, const struct job *j, const struct cwmsg *spec,
 	add_services(w, j, spec, conf, origin);
 	if (j->has_exit)
 		cwout_int(w, "exit_code", j->exit_code);
-	add_resources(w, j, conf);
+	add_resources(w, j, spec, conf);
+	if (j->started_ms != 0)
+		cwout_text(w, "runner_id", strv_of(conf->jobs.launcher));
 	if (j->spec.timeout_s != 0)
 		cwout_int(w, "effective_max_lifetime_seconds",
 			  (int32_t)j->spec.timeout_s);

@@ -143,6 +143,20 @@ def test_what_it_is_given(ann):
     assert text.startswith(b"hello\n\x00\x01\x02"), text
 
 
+def test_resources(ann):
+    """What it was asked to be and what bounds it are both shown."""
+    asked = {"cpu": "250m", "memory": "128Mi"}
+    bounds = {"cpu": "500m", "memory": "256Mi"}
+    box = ann.box(container={"resourceRequirements": {
+        "requests": asked, "limits": bounds}})
+    got = box.status()
+    assert got["effectiveResources"] == bounds
+    assert got["effectiveResourceRequirements"] == {"requests": asked,
+                                                    "limits": bounds}
+    assert got["runnerId"] == "local"
+    box.stop()
+
+
 def test_command_is_one_word(ann):
     """`command` is a program, never split; arguments are as they came."""
     box = ann.new(command="/bin/printf", args=["<%s>", "a b", "$X", "", "'"])
