@@ -193,6 +193,7 @@ run(const struct job *j)
 		return 1;
 	}
 	write_pid(j);
+	jobend_reserve(j->dirfd);
 	if (j->inherited && fd_set_cloexec(FIRST_FD, true) == 0)
 		o.first_fd = FIRST_FD;
 	if ((r = listen_fd(j, &o.listen_fd)) != 0) {

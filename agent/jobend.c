@@ -16,6 +16,9 @@
 #include "base/fdio.h"
 #include "base/str.h"
 
+#define NEW  "exit.json.new" /* who writes it has the directory's lock */
+#define ROOM 4096            /* more than it takes */
+
 /* Who was killed so, or says that its child was (a shell). */
 static bool
 was_killed(const struct jobend *e)
@@ -71,26 +74,34 @@ put_text(const struct jobend *e, struct strbuf *b)
 		    (long long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000);
 }
 
+void
+jobend_reserve(int dirfd)
+{
+	static const char room[ROOM];
+	int fd = openat(dirfd, NEW, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd != -1) {
+		(void)!fd_write_all(fd, room, sizeof(room));
+		(void)close(fd);
+	}
+}
+
 int
 jobend_write(int dirfd, const struct jobend *e)
 {
 	struct strbuf b = {0};
-	char name[48];
-	int fd, r;
+	int fd = openat(dirfd, NEW, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), r;
 
-	(void)snprintf(name, sizeof(name), "exit.json.%ld", (long)getpid());
-	fd =
-	    openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd == -1)
 		return err_from_errno(errno);
 	put_text(e, &b);
 	r = fd_write_all(fd, b.s, b.len);
-	if (r == 0 &&
-	    (fsync(fd) != 0 || linkat(dirfd, name, dirfd, "exit.json", 0) != 0))
+	if (r == 0 && (ftruncate(fd, (off_t)b.len) != 0 || fsync(fd) != 0 ||
+		       linkat(dirfd, NEW, dirfd, "exit.json", 0) != 0))
 		r = err_from_errno(errno);
 	(void)close(fd);
 	strbuf_clear(&b);
-	(void)unlinkat(dirfd, name, 0);
+	(void)unlinkat(dirfd, NEW, 0);
 	if (r == 0 && fsync(dirfd) != 0)
 		r = err_from_errno(errno);
 	return r;

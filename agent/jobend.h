@@ -26,6 +26,8 @@ struct jobend_facts {
  * a message if there is none. */
 void jobend_conclude(struct jobend *e, const struct jobend_facts *f);
 
+/* Takes the room for it, so that a job that fills the disk can end. */
+void jobend_reserve(int dirfd);
 /* Writes it for good (fsync, rename), unless one is there: E_EXISTS. */
 int jobend_write(int dirfd, const struct jobend *e) SBX_MUST_CHECK;
 

@@ -697,6 +697,24 @@ def test_sudden_death_in_each_phase(tmp):
                   not d.exists(), "its files to be gone")
 
 
+def test_full_disk(tmp):
+    """A job that fills the file system of the jobs ends like any other."""
+    small, jobs = tmp / "small", tmp / "state" / "jobs"
+    small.mkdir()
+    gw = Control(tmp)
+    gw.argv = ["unshare", "-m", "sh", "-c",
+               f"mount -t tmpfs -o size=1m,mode=711 none {small} && "
+               f'mkdir -p {jobs} && mount --bind {small} {jobs} && exec "$@"',
+               "sh"] + gw.argv
+    ann = gw.user("ann")
+    with gw:
+        script = "head -c 4000000 /dev/zero >/root/f && exit 1; exit 5"
+        done = ann.wait(ann.create(["/bin/sh", "-c", script])["id"])["status"]
+        assert (done["state"], done["exitCode"]) == ("COMPLETED", 5)
+        assert ann.wait(ann.create(["/bin/true"])["id"])["status"][
+            "exitCode"] == 0
+
+
 def test_end_with_open_streams(tmp):
     """SIGTERM: what is followed ends in order, jobs go on."""
     with Control(tmp) as gw:
