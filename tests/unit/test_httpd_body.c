@@ -307,7 +307,7 @@ static void
 test_body_lent(void **state)
 {
 	struct web *w = *state;
-	char got[100];
+	char got[100] = {0};
 	uint64_t left;
 	int fd = lend(w, &left);
 

@@ -784,7 +784,6 @@ adoption(void **state)
 	job_clear(&over);
 }
 
-/* Labels may change; what a job is does not follow them. */
 /* How it is frozen is the kernel's word, not that of the database. */
 static void
 paused_before(void **state)
@@ -799,7 +798,6 @@ paused_before(void **state)
 	assert_int_equal(pause_job(&b, true, NULL), 0);
 	batch();
 	reopen();
-	jobs_adopt(fx.js);
 	fx.fake.jobs[fx.fake.n - 2].paused = true;
 	started(&fx.fake.jobs[fx.fake.n - 2], "");
 	started(&fx.fake.jobs[fx.fake.n - 1], "");
@@ -809,6 +807,7 @@ paused_before(void **state)
 	job_clear(&b);
 }
 
+/* Labels may change; what a job is does not follow them. */
 static void
 relabel(void **state)
 {
