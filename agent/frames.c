@@ -324,13 +324,6 @@ frames_take_fd(struct loop *l, int fd, size_t *held, size_t held_max,
 	return f;
 }
 
-void
-frames_set_cbs(struct frames *f, const struct frames_cbs *cbs, void *arg)
-{
-	f->cbs = cbs;
-	f->arg = arg;
-}
-
 static void
 frames_free(void *p)
 {

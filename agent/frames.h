@@ -33,7 +33,6 @@ struct frames_cbs {
 struct frames *frames_take_fd(struct loop *l, int fd, size_t *held,
 			      size_t held_max, const struct frames_cbs *cbs,
 			      void *arg);
-void frames_set_cbs(struct frames *f, const struct frames_cbs *cbs, void *arg);
 void frames_close(struct frames *f); /* NULL is fine; defers the free */
 /* Queues one. What is queued is the caller's to bound. */
 void frames_send(struct frames *f, char type, struct strv body);

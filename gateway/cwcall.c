@@ -147,16 +147,6 @@ cwcall_pause(struct cwcall *c, bool on)
 		c->ops->pause(c, on);
 }
 
-uint64_t
-cwcall_left_ms(const struct cwcall *c)
-{
-	uint64_t now = loop_now_ms(c->loop);
-
-	if (c->deadline_ms == 0)
-		return UINT64_MAX;
-	return c->deadline_ms > now ? c->deadline_ms - now : 0;
-}
-
 /* --- life -------------------------------------------------------------- */
 
 static void

@@ -140,8 +140,6 @@ void cwcall_pause(struct cwcall *c, bool on);
 /* A field of method->out, of so many bytes. */
 void cwcall_raw_begin(struct cwcall *c, const char *field, uint64_t size);
 void cwcall_raw(struct cwcall *c, struct strv piece);
-/* Ms that are left; UINT64_MAX: there is no deadline. */
-uint64_t cwcall_left_ms(const struct cwcall *c);
 
 /* --- for transports ---------------------------------------------------- */
 /* method, svc, loop, who, ops and codec are set; timeout_ms 0: none. */

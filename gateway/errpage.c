@@ -85,12 +85,6 @@ errpage_code(enum gw_error e)
 	return errors[e].code;
 }
 
-unsigned
-errpage_retry(enum gw_error e)
-{
-	return errors[e].retry;
-}
-
 bool
 errpage_wants_html(const struct http_head *h)
 {

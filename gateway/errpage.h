@@ -55,8 +55,6 @@ struct errpage {
 
 unsigned errpage_status(enum gw_error e);
 const char *errpage_code(enum gw_error e);
-/* Seconds after which trying again makes sense; 0: it does not. */
-unsigned errpage_retry(enum gw_error e);
 /* True when the answer is shown to a person: Sec-Fetch-Dest, else Accept. */
 bool errpage_wants_html(const struct http_head *h);
 const char *errpage_type(const struct errpage *p);

@@ -26,7 +26,7 @@ void exchange_httpd_free(struct worker *w, struct httpd *s);
 /* Open connections, tunnels included: 0 means that a retired worker may go. */
 size_t exchange_count(struct worker *w);
 /* Every connection ends with its next response; tunnels stay, and so do idle
- * connections, as long as they may. worker_draining() is true. */
+ * connections, as long as they may. */
 void exchange_retire(struct worker *w);
 /* The same with a deadline ahead: idle connections end now. */
 void exchange_drain(struct worker *w);

@@ -149,12 +149,6 @@ jobhost_start(const struct jobhost_options *o, struct jobhost **out, char **msg)
 	return 0;
 }
 
-struct snapshots *
-jobhost_snapshots(const struct jobhost *h)
-{
-	return h->snapshots;
-}
-
 void
 jobhost_set_conf(struct jobhost *h, const struct gw_conf *conf)
 {

@@ -13,7 +13,6 @@ struct gw_conf;
 struct jobhost;
 struct loop;
 struct owner;
-struct snapshots;
 struct strbuf;
 
 struct jobhost_options {
@@ -29,7 +28,6 @@ struct jobhost_options {
  * Otherwise *msg, malloc'ed, says why not. */
 int jobhost_start(const struct jobhost_options *o, struct jobhost **out,
 		  char **msg) SBX_MUST_CHECK;
-struct snapshots *jobhost_snapshots(const struct jobhost *h);
 void jobhost_set_conf(struct jobhost *h, const struct gw_conf *conf);
 void jobhost_metrics(const struct jobhost *h, struct strbuf *out);
 void jobhost_drain(struct jobhost *h); /* see jobapi_drain() */

@@ -66,7 +66,6 @@ struct auth *worker_auth(struct worker *w);
 struct connector *worker_connector(struct worker *w);
 struct limits *worker_limits(struct worker *w);
 struct seqpkt *worker_channel(struct worker *w);
-bool worker_draining(const struct worker *w);
 /* It may open the sockets of configured sandboxes itself; else the connector
  * asks the master (`connect`). */
 bool worker_direct(const struct worker *w);

@@ -87,9 +87,3 @@ worker_direct(const struct worker *w)
 {
 	return w->o.direct;
 }
-
-bool
-worker_draining(const struct worker *w)
-{
-	return w->state != WORKER_RUNNING;
-}

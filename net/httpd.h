@@ -139,7 +139,6 @@ struct httpd_conn *httpd_req_conn(struct httpd_req *rq);
 struct loop *httpd_loop(const struct httpd_req *rq);
 void httpd_set_cbs(struct httpd_req *rq, const struct httpd_req_cbs *cbs,
 		   void *arg);
-void *httpd_req_arg(const struct httpd_req *rq);
 /* Memory that lives as long as the exchange (until closed has returned). */
 void *httpd_alloc(struct httpd_req *rq, size_t n);
 uint64_t httpd_started_us(const struct httpd_req *rq); /* loop_clock_us() */

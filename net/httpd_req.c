@@ -169,12 +169,6 @@ httpd_loop(const struct httpd_req *rq)
 	return rq->c->s->loop;
 }
 
-void *
-httpd_req_arg(const struct httpd_req *rq)
-{
-	return rq->arg;
-}
-
 uint64_t
 httpd_started_us(const struct httpd_req *rq)
 {

@@ -386,15 +386,6 @@ forwards_down(struct forwards *f)
 	}
 }
 
-const char *
-forwards_failed(const struct forwards *f)
-{
-	for (size_t i = 0; i < f->n; i++)
-		if (f->v[i].state == FWD_FAILED || f->v[i].state == FWD_NEVER)
-			return f->v[i].sp->text;
-	return NULL;
-}
-
 static void
 add_quoted(struct strbuf *out, const char *s)
 {

@@ -56,7 +56,5 @@ void forwards_accepted(struct forwards *f, void *fwd, struct chan *c);
 void forwards_tidy(const struct forwards *f, struct strbuf *out);
 /* Adds "forwards":[...] for status lines. */
 void forwards_json(const struct forwards *f, struct strbuf *out);
-/* Spec text of the first remote forward that failed; NULL when none did. */
-const char *forwards_failed(const struct forwards *f);
 
 #endif
