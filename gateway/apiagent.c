@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending the agent's file: a piece at a time while the worker takes it, never
- * the whole in memory. It is opened for each request, so an installed upgrade
- * is what the next one gets; one under way keeps what it began with.
+ * Sending the agent's file. It is opened for each request, so an installed
+ * upgrade is what the next one gets; one under way keeps what it began with.
  */
 #include "config.h"
 
@@ -20,15 +19,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "gateway/api.h"
+#include "gateway/apifile.h"
 
 #define ROUTE_PATH "/buckets/huggingface/sbx-server/resolve/sbx-server"
-#define PIECE      65536
-
-struct sending {
-	struct httpd_req *rq;
-	int fd;
-	uint64_t left;
-};
 
 /* --- the file ---------------------------------------------------------- */
 
@@ -80,59 +73,13 @@ open_agent(const struct apiagent *o, struct stat *st)
 /* --- sending ----------------------------------------------------------- */
 
 static void
-send_more(struct sending *s)
-{
-	char piece[PIECE];
-	ssize_t n;
-
-	while (s->left > 0 && !httpd_over_high(s->rq)) {
-		n = read(s->fd, piece,
-			 s->left < sizeof(piece) ? (size_t)s->left
-						 : sizeof(piece));
-		if (n <= 0) { /* it has become shorter */
-			httpd_abort(s->rq);
-			return;
-		}
-		httpd_write(s->rq, piece, (size_t)n);
-		s->left -= (uint64_t)n;
-	}
-	if (s->left == 0)
-		httpd_end(s->rq);
-	else
-		httpd_flush(s->rq);
-}
-
-static void
-drained_cb(struct httpd_req *rq, void *arg)
-{
-	struct sending *s = arg;
-
-	(void)rq;
-	if (s->left > 0)
-		send_more(s);
-}
-
-static void
-closed_cb(struct httpd_req *rq, int err, void *arg)
-{
-	struct sending *s = arg;
-
-	(void)rq;
-	(void)err;
-	fd_close(&s->fd);
-}
-
-static void
 send_file(struct api_req *r, int fd, const struct stat *st, const char *etag)
 {
-	static const struct httpd_req_cbs cbs = {.drained = drained_cb,
-						 .closed = closed_cb};
-	struct sending *s = httpd_alloc(r->rq, sizeof(*s));
+	struct apifile *f = apifile_new(r, fd, NULL, NULL);
+	uint64_t len = (uint64_t)st->st_size;
 	struct http_writer *w;
 
-	*s = (struct sending){r->rq, fd, (uint64_t)st->st_size};
-	httpd_set_cbs(r->rq, &cbs, s);
-	w = httpd_begin(r->rq, 200, STRV("OK"), BODY_LENGTH, s->left, 512);
+	w = httpd_begin(r->rq, 200, STRV("OK"), BODY_LENGTH, len, 512);
 	http1_put(w, STRV("Content-Type"), STRV("application/octet-stream"));
 	http1_put(w, STRV("Cache-Control"), STRV("no-cache"));
 	http1_put(w, STRV("ETag"), strv_of(etag));
@@ -140,9 +87,7 @@ send_file(struct api_req *r, int fd, const struct stat *st, const char *etag)
 		api_error(r, 500, "internal", "the head is too long");
 		return;
 	}
-	if (r->head->method == M_HEAD)
-		s->left = 0;
-	send_more(s);
+	apifile_send(f, 0, len);
 }
 
 static void

@@ -224,8 +224,8 @@ collect_cb(struct httpd_req *rq, struct bufq *in, bool end, void *arg)
 		h->whole(h);
 }
 
-static void
-drained_cb(struct httpd_req *rq, void *arg)
+void
+cwhttp_drained(struct httpd_req *rq, void *arg)
 {
 	struct cwhttp *h = arg;
 
@@ -237,7 +237,7 @@ void
 cwhttp_collect(struct cwhttp *h, void (*whole)(struct cwhttp *h))
 {
 	static const struct httpd_req_cbs cbs = {.body = collect_cb,
-						 .drained = drained_cb,
+						 .drained = cwhttp_drained,
 						 .peer_eof = cwhttp_peer_eof,
 						 .closed = cwhttp_closed};
 

@@ -64,6 +64,7 @@ void cwhttp_bad_message(struct cwhttp *h, struct cwjson_error *e);
 /* httpd's callbacks that every call has. */
 void cwhttp_closed(struct httpd_req *rq, int err, void *arg);
 void cwhttp_peer_eof(struct httpd_req *rq, void *arg);
+void cwhttp_drained(struct httpd_req *rq, void *arg); /* writable */
 
 /* "application/json; charset=utf-8" is "application/json". */
 bool cwhttp_type_is(const struct api_req *r, struct strv type);

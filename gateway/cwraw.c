@@ -196,20 +196,11 @@ cwraw_clear(struct cwhttp *h)
 	free(r);
 }
 
-static void
-drained_cb(struct httpd_req *rq, void *arg)
-{
-	struct cwhttp *h = arg;
-
-	(void)rq;
-	cwcall_writable(&h->call);
-}
-
 void
 cwraw_collect(struct cwhttp *h, void (*whole)(struct cwhttp *h))
 {
 	static const struct httpd_req_cbs cbs = {.body = body_cb,
-						 .drained = drained_cb,
+						 .drained = cwhttp_drained,
 						 .peer_eof = cwhttp_peer_eof,
 						 .closed = cwhttp_closed};
 	struct cwraw *r = xcalloc(1, sizeof(*r));

@@ -82,8 +82,8 @@ add_urls(struct strbuf *b, const struct job *j, const struct gw_conf *conf,
 }
 
 /* --- a job ------------------------------------------------------------- */
-static void
-add_member(struct strbuf *b, const char *name, const char *value)
+void
+jobjson_add_text(struct strbuf *b, const char *name, const char *value)
 {
 	strbuf_addf(b, ",\"%s\":", name);
 	if (value != NULL)
@@ -92,8 +92,8 @@ add_member(struct strbuf *b, const char *name, const char *value)
 		strbuf_adds(b, "null");
 }
 
-static void
-add_time(struct strbuf *b, const char *name, int64_t ms)
+void
+jobjson_add_time(struct strbuf *b, const char *name, int64_t ms)
 {
 	strbuf_addf(b, ",\"%s\":", name);
 	if (ms == 0) {
@@ -111,13 +111,13 @@ add_status(struct strbuf *b, const struct job *j, const struct gw_conf *conf,
 {
 	strbuf_addf(b, ",\"status\":{\"stage\":\"%s\"",
 		    job_stage_name(job_stage_of(j)));
-	add_member(b, "message", j->message);
+	jobjson_add_text(b, "message", j->message);
 	strbuf_adds(b, ",\"exposeUrls\":");
 	add_urls(b, j, conf, origin);
 	strbuf_adds(b, ",\"sshUrl\":null");
-	add_member(b, "state", job_state_name(j->state));
-	add_member(b, "reason", job_event_name(j->reason));
-	add_time(b, "changedAt", j->changed_ms);
+	jobjson_add_text(b, "state", job_state_name(j->state));
+	jobjson_add_text(b, "reason", job_event_name(j->reason));
+	jobjson_add_time(b, "changedAt", j->changed_ms);
 	if (j->has_exit)
 		strbuf_addf(b, ",\"exitCode\":%d}", j->exit_code);
 	else
@@ -155,16 +155,16 @@ jobjson_add(struct strbuf *b, const struct job *j, const struct gw_conf *conf,
 	    struct strv origin)
 {
 	strbuf_addf(b, "{\"id\":\"%s\"", j->id);
-	add_time(b, "createdAt", j->created_ms);
-	add_time(b, "startedAt", j->started_ms);
-	add_time(b, "finishedAt", j->finished_ms);
+	jobjson_add_time(b, "createdAt", j->created_ms);
+	jobjson_add_time(b, "startedAt", j->started_ms);
+	jobjson_add_time(b, "finishedAt", j->finished_ms);
 	strbuf_adds(b, ",\"owner\":{\"type\":");
 	strbuf_adds(b, strcmp(j->ns, j->user) == 0 ? "\"user\"" : "\"org\"");
-	add_member(b, "id", j->ns);
-	add_member(b, "name", j->ns);
+	jobjson_add_text(b, "id", j->ns);
+	jobjson_add_text(b, "name", j->ns);
 	strbuf_adds(b, "},\"initiator\":{\"type\":\"user\"");
-	add_member(b, "id", j->user);
-	add_member(b, "name", j->user);
+	jobjson_add_text(b, "id", j->user);
+	jobjson_add_text(b, "name", j->user);
 	strbuf_addc(b, '}');
 	add_status(b, j, conf, origin);
 	add_durations(b, j);
@@ -187,12 +187,12 @@ jobjson_add_step(struct strbuf *b, struct strv id, const char *ns,
 	    job_stage(st->state, st->reason, st->has_exit, st->exit_code);
 
 	strbuf_addf(b, "{\"id\":\"%.*s\"", STRV_ARG(id));
-	add_member(b, "namespace", ns);
-	add_member(b, "state", job_state_name(st->state));
-	add_member(b, "stage", job_stage_name(stage));
-	add_member(b, "reason", job_event_name(st->reason));
-	add_member(b, "message", st->message);
-	add_time(b, "at", st->at_ms);
+	jobjson_add_text(b, "namespace", ns);
+	jobjson_add_text(b, "state", job_state_name(st->state));
+	jobjson_add_text(b, "stage", job_stage_name(stage));
+	jobjson_add_text(b, "reason", job_event_name(st->reason));
+	jobjson_add_text(b, "message", st->message);
+	jobjson_add_time(b, "at", st->at_ms);
 	if (st->has_exit)
 		strbuf_addf(b, ",\"exitCode\":%d}", st->exit_code);
 	else

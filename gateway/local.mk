@@ -18,6 +18,8 @@ libgateway_a_SOURCES = \
 	gateway/api_int.h \
 	gateway/apiagent.c \
 	gateway/apiagent.h \
+	gateway/apifile.c \
+	gateway/apifile.h \
 	gateway/apibase.c \
 	gateway/apibase.h \
 	gateway/apijson.c \

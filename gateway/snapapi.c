@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "gateway/api.h"
 #include "gateway/gwconf.h"
+#include "gateway/jobjson.h"
 #include "gateway/jobs.h"
 #include "gateway/snapapi_int.h"
 #include "gateway/snapshots.h"
@@ -25,29 +26,6 @@
 
 /* --- JSON -------------------------------------------------------------- */
 static void
-add_text(struct strbuf *b, const char *key, const char *value)
-{
-	strbuf_addf(b, ",\"%s\":", key);
-	if (value != NULL)
-		strbuf_add_json(b, strv_of(value));
-	else
-		strbuf_adds(b, "null");
-}
-
-static void
-add_time(struct strbuf *b, const char *key, int64_t ms)
-{
-	strbuf_addf(b, ",\"%s\":", key);
-	if (ms == 0) {
-		strbuf_adds(b, "null");
-		return;
-	}
-	strbuf_addc(b, '"');
-	job_add_time(b, ms);
-	strbuf_addc(b, '"');
-}
-
-static void
 add_number(struct strbuf *b, const char *key, uint64_t v)
 {
 	strbuf_addf(b, ",\"%s\":%llu", key, (unsigned long long)v);
@@ -57,22 +35,22 @@ static void
 add_snapshot(struct strbuf *b, const struct snapshot *sn)
 {
 	strbuf_addf(b, "{\"id\":\"%s\",\"job\":\"%s\"", sn->id, sn->job);
-	add_text(b, "namespace", sn->ns);
-	add_text(b, "user", sn->user);
-	add_text(b, "state", snapshot_state_name(sn->state));
-	add_text(b, "reason", sn->reason);
-	add_text(b, "trigger", snapshot_trigger_name(sn->trigger));
-	add_text(b, "volume", sn->volume);
-	add_text(b, "requestId", sn->request_id);
-	add_text(b, "dockerImage", sn->image);
+	jobjson_add_text(b, "namespace", sn->ns);
+	jobjson_add_text(b, "user", sn->user);
+	jobjson_add_text(b, "state", snapshot_state_name(sn->state));
+	jobjson_add_text(b, "reason", sn->reason);
+	jobjson_add_text(b, "trigger", snapshot_trigger_name(sn->trigger));
+	jobjson_add_text(b, "volume", sn->volume);
+	jobjson_add_text(b, "requestId", sn->request_id);
+	jobjson_add_text(b, "dockerImage", sn->image);
 	add_number(b, "size", sn->size);
 	add_number(b, "bytes", sn->bytes);
 	add_number(b, "entries", sn->entries);
 	add_number(b, "changed", sn->changed);
 	add_number(b, "skipped", sn->skipped);
-	add_time(b, "createdAt", sn->created_ms);
-	add_time(b, "completedAt", sn->completed_ms);
-	add_time(b, "updatedAt", sn->updated_ms);
+	jobjson_add_time(b, "createdAt", sn->created_ms);
+	jobjson_add_time(b, "completedAt", sn->completed_ms);
+	jobjson_add_time(b, "updatedAt", sn->updated_ms);
 	strbuf_addc(b, '}');
 }
 

@@ -1,73 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Downloading an archive: a piece at a time while the worker takes it. One
- * range may be asked for (RFC 9110, 14), so that a download that broke off can
- * go on; what cannot be served so is served whole.
+ * Downloading an archive. One range may be asked for (RFC 9110, 14), so that a
+ * download that broke off can go on; what cannot be served so is served whole.
  */
 #include "config.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
-#include "base/fdio.h"
+#include "gateway/apifile.h"
 #include "gateway/gwconf.h"
 #include "gateway/jobs.h"
 #include "gateway/snapapi_int.h"
 #include "gateway/snapshots.h"
 
-#define PIECE 65536
-
-struct sending {
-	struct snapapi *sa;
-	struct httpd_req *rq;
-	int fd;
-	uint64_t at, left;
-};
-
 static void
-send_more(struct sending *s)
+closed_cb(void *arg)
 {
-	char piece[PIECE];
-	ssize_t n;
+	struct snapapi *sa = arg;
 
-	while (s->left > 0 && !httpd_over_high(s->rq)) {
-		n = pread(s->fd, piece, s->left < PIECE ? s->left : PIECE,
-			  (off_t)s->at);
-		if (n <= 0) {
-			httpd_abort(s->rq);
-			return;
-		}
-		httpd_write(s->rq, piece, (size_t)n);
-		s->at += (uint64_t)n;
-		s->left -= (uint64_t)n;
-	}
-	if (s->left == 0)
-		httpd_end(s->rq);
-	else
-		httpd_flush(s->rq);
-}
-
-static void
-drained_cb(struct httpd_req *rq, void *arg)
-{
-	struct sending *s = arg;
-
-	(void)rq;
-	if (s->left > 0)
-		send_more(s);
-}
-
-static void
-closed_cb(struct httpd_req *rq, int err, void *arg)
-{
-	struct sending *s = arg;
-
-	(void)rq;
-	(void)err;
-	fd_close(&s->fd);
-	s->sa->ndownloads--;
+	sa->ndownloads--;
 }
 
 /* "bytes=A-", "bytes=A-B" or "bytes=-N" of size bytes. 0: *from and *to (the
@@ -130,18 +83,15 @@ put_fields(struct http_writer *w, const struct snapshot *sn, const char *etag)
 static void
 send_file(struct api_req *r, const struct snapshot *sn, int fd)
 {
-	static const struct httpd_req_cbs cbs = {.drained = drained_cb,
-						 .closed = closed_cb};
-	struct sending *s = httpd_alloc(r->rq, sizeof(*s));
-	uint64_t from = 0, to = 0;
+	struct snapapi *sa = r->arg;
+	struct apifile *f = apifile_new(r, fd, closed_cb, sa);
+	uint64_t from = 0, to = 0, len;
 	char etag[32], range[80];
 	struct http_writer *w;
 	bool part;
 	int res;
 
-	*s = (struct sending){r->arg, r->rq, fd, 0, sn->size};
-	s->sa->ndownloads++;
-	httpd_set_cbs(r->rq, &cbs, s);
+	sa->ndownloads++;
 	(void)snprintf(etag, sizeof(etag), "\"%s\"", sn->id);
 	res = if_range_ok(r, etag)
 		  ? parse_range(http1_find(r->head, STRV("Range")), sn->size,
@@ -154,13 +104,11 @@ send_file(struct api_req *r, const struct snapshot *sn, int fd)
 		httpd_respond(r->rq, 416, NULL, strv_of(range), STRV_NULL);
 		return;
 	}
-	if ((part = res == 0)) {
-		s->at = from;
-		s->left = to - from + 1;
-	}
+	part = res == 0;
+	len = part ? to - from + 1 : sn->size;
 	w = httpd_begin(r->rq, part ? 206 : 200,
 			part ? STRV("Partial Content") : STRV("OK"),
-			BODY_LENGTH, s->left, 512);
+			BODY_LENGTH, len, 512);
 	put_fields(w, sn, etag);
 	(void)snprintf(range, sizeof(range), "bytes %llu-%llu/%llu",
 		       (unsigned long long)from, (unsigned long long)to,
@@ -171,9 +119,7 @@ send_file(struct api_req *r, const struct snapshot *sn, int fd)
 		api_error(r, 500, "internal", "the head is too long");
 		return;
 	}
-	if (r->head->method == M_HEAD)
-		s->left = 0;
-	send_more(s);
+	apifile_send(f, from, len);
 }
 
 void
