@@ -5,6 +5,7 @@ left of them; users who do not touch each other; the gateway's sudden death."""
 import concurrent.futures
 import hashlib
 import json
+import pathlib
 import re
 import signal
 import socket
@@ -709,8 +710,11 @@ def test_full_disk(tmp):
     ann = gw.user("ann")
     with gw:
         script = "head -c 4000000 /dev/zero >/root/f && exit 1; exit 5"
-        done = ann.wait(ann.create(["/bin/sh", "-c", script])["id"])["status"]
+        job = ann.create(["/bin/sh", "-c", script])["id"]
+        done = ann.wait(job)["status"]
         assert (done["state"], done["exitCode"]) == ("COMPLETED", 5)
+        inside = pathlib.Path(f"/proc/{gw.proc.pid}/root{jobs}")
+        until(lambda: not (inside / job / "fs").exists(), "room for another")
         assert ann.wait(ann.create(["/bin/true"])["id"])["status"][
             "exitCode"] == 0
 
