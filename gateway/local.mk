@@ -241,6 +241,7 @@ libgateway_a_SOURCES = \
 	gateway/snaptar.h \
 	gateway/snaptar_int.h \
 	gateway/snaptar_meta.c \
+	gateway/snaptar_out.c \
 	gateway/snaptar_restore.c \
 	gateway/sockets.c \
 	gateway/sockets.h \

@@ -3,10 +3,16 @@
 #ifndef SBX_GATEWAY_SNAPTAR_INT_H
 #define SBX_GATEWAY_SNAPTAR_INT_H
 
+#include <stdint.h>
+
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "base/str.h"
 #include "gateway/snaptar.h"
+
+struct hash;
+struct stat;
 
 #define SNAPTAR_NOBODY 65534
 
@@ -29,5 +35,34 @@ int snaptar_count(const struct snaptar_options *o, struct snaptar_counts *n,
 /* *why: "path: text" with the path escaped. Returns err. */
 int snaptar_fail(char **why, int err, const char *path, const char *text);
 int snaptar_fail_errno(char **why, const char *path, int eno);
+
+/* --- snaptar_out.c ----------------------------------------------------- */
+/* An archive that is being written. o and n are set by whoever opens it; path
+ * is that of the entry, in the archive, which the others go by. */
+struct snaptar_out {
+	const struct snaptar_options *o;
+	struct snaptar_counts *n;
+	struct strbuf path;
+	char *why; /* set with every error, malloc'ed; not freed by clear */
+	/* its own */
+	struct archive *a;
+	struct hash *links; /* "device:inode" -> where it is in the archive */
+	uint64_t apparent;  /* bytes of files, holes and all */
+	char *buf, *zeros;
+	int fd;
+};
+
+/* The descriptor stays the caller's. clear() comes after a failure, too. */
+int snaptar_out_open(struct snaptar_out *out, int out_fd) SBX_MUST_CHECK;
+int snaptar_out_close(struct snaptar_out *out) SBX_MUST_CHECK; /* synced */
+void snaptar_out_clear(struct snaptar_out *out);
+/* An entry for path; size and type are the caller's, and freeing it. */
+struct archive_entry *snaptar_out_entry(struct snaptar_out *out,
+					const struct stat *st);
+int snaptar_out_head(struct snaptar_out *out,
+		     struct archive_entry *e) SBX_MUST_CHECK;
+/* A regular file as path, or a link to where it is in there already. */
+int snaptar_out_file(struct snaptar_out *out, int fd,
+		     const struct stat *st) SBX_MUST_CHECK;
 
 #endif
