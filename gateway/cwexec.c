@@ -21,7 +21,8 @@
 #include "gateway/cwsvc_int.h"
 
 #define OUT_MAX  (4U << 20)   /* of each stream, in the answer of Exec */
-#define HELD_MAX (256U << 20) /* of all Execs together */
+#define HELD_MAX (256U << 20) /* of all Execs together... */
+#define HELD_NS  (64U << 20)  /* ...and of those of a namespace */
 #define PIECE    49152        /* of an answer at a time */
 #define CWD_MAX  32768        /* of a path, as JSON */
 #define COLS     80
@@ -29,6 +30,7 @@
 
 struct cwexec {
 	struct cwcall *c;
+	struct cwexec *next, **prevp; /* of all of them */
 	struct cwagent find;
 	struct agentattach *run;
 	struct strbuf init;
@@ -123,6 +125,9 @@ closed_cb(struct cwcall *c, enum cwerr_code code, void *arg)
 	(void)c;
 	(void)code;
 	let_go(x);
+	*x->prevp = x->next;
+	if (x->next != NULL)
+		x->next->prevp = x->prevp;
 	cwagent_clear(&x->find);
 	agentattach_free(x->run);
 	strbuf_clear(&x->init);
@@ -150,6 +155,11 @@ new_exec(struct cwcall *c, const struct cwcall_cbs *cbs)
 	struct cwexec *x = xcalloc(1, sizeof(*x));
 
 	x->c = c;
+	x->prevp = &c->svc->execs;
+	x->next = *x->prevp;
+	if (x->next != NULL)
+		x->next->prevp = &x->next;
+	*x->prevp = x;
 	cwcall_set_cbs(c, cbs, x);
 	return x;
 }
@@ -171,6 +181,19 @@ start(struct cwexec *x, const struct agentcall_to *to,
 
 /* --- Exec -------------------------------------------------------------- */
 
+/* Whether so much more may wait. A namespace does not use up what is there for
+ * all. */
+static bool
+may_hold(const struct cwexec *x, size_t more)
+{
+	size_t held = more;
+
+	for (const struct cwexec *e = x->c->svc->execs; e != NULL; e = e->next)
+		if (strv_eq(e->c->ns, x->c->ns))
+			held += e->out[0].len + e->out[1].len;
+	return held <= HELD_NS && x->c->svc->exec_held + more <= HELD_MAX;
+}
+
 static void
 collect_cb(struct agentattach *run, unsigned stream, struct strv data,
 	   void *arg)
@@ -183,7 +206,7 @@ collect_cb(struct agentattach *run, unsigned stream, struct strv data,
 	x->produced[stream - 1] += data.len;
 	if (data.len > room)
 		data.len = room;
-	if (x->c->svc->exec_held + data.len > HELD_MAX) {
+	if (!may_hold(x, data.len)) {
 		cwcall_fail(x->c, CW_RESOURCE_EXHAUSTED, NULL,
 			    "too much output of commands is held at once");
 		return;

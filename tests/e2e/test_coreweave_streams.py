@@ -601,6 +601,26 @@ def test_files_of_others_do_not_wait(gw, box):
     other.stop()
 
 
+def test_output_of_others_has_room(gw, box):
+    """What waits for its command is bounded for each namespace by itself."""
+    seconds = mark()
+    other = gw.bob.box()
+    command = ["sh", "-c", f"head -c 4194304 /dev/zero; exec sleep {seconds}"]
+
+    def run(_):
+        return raised("resource_exhausted", None, gw.ann.call, "Exec",
+                      {"sandboxId": box.id, "command": command}, seconds=120)
+
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        calls = [pool.submit(run, i) for i in range(18)]
+        next(concurrent.futures.as_completed(calls)).result()
+        got = gw.bob.call("Exec", {"sandboxId": other.id, "command": [
+            "head", "-c", "4194304", "/dev/zero"]}, seconds=60)
+        assert len(unb64(got["stdout"])) == 4 * MIB
+        box.exec("pkill", "-f", f"sleep {seconds}")
+    other.stop()
+
+
 def test_files_over_rest(gw, box):
     path = f"/sandboxes/{box.id}"
     status, got = gw.ann.rest("POST", path + ":writeFile",
