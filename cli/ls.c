@@ -49,18 +49,30 @@ ls_head(bool *done)
 	*done = true;
 }
 
+/* How a sandbox was made is said by a label, or by nobody. */
+static const char *
+ls_kind(const struct json *job)
+{
+	const char *mode = job_text(job, "labels.hf-sandbox-mode");
+	bool sandbox = false;
+
+	if (*mode != '\0')
+		return mode;
+	(void)!json_bool(json_get(job, "sandbox"), &sandbox);
+	return sandbox ? "sandbox" : "job";
+}
+
 static void
 ls_row(const struct json *job, void *arg)
 {
 	const char *name = job_text(job, "labels.name");
-	const char *mode = job_text(job, "labels.hf-sandbox-mode");
 	char age[24];
 
 	ls_head(arg);
 	ls_age(job_text(job, "createdAt"), age, sizeof(age));
 	printf("%-24s  %-20s  %-10s  %-9s  %-12s  %-5s  %s\n",
 	       job_text(job, "id"), *name != '\0' ? name : "-",
-	       job_text(job, "status.stage"), *mode != '\0' ? mode : "job",
+	       job_text(job, "status.stage"), ls_kind(job),
 	       job_text(job, "flavor"), age, job_text(job, "status.message"));
 }
 

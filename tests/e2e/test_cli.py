@@ -106,6 +106,18 @@ def test_up_ls_kill(sbx):
     assert "has ended" in sbx.err("exec", job, "true", status=125)
 
 
+def test_ls_says_what_it_is(gw, sbx):
+    """Also of what was made by another face of the API."""
+    root = gw.root
+    box = root.create(["/bin/sleep", "100"], sandbox=True)["id"]
+    job = root.create(["/bin/sleep", "100"])["id"]
+    kinds = {row.split()[0]: row.split()[3]
+             for row in sbx.out("ls").splitlines()}
+    assert (kinds[box], kinds[job]) == ("sandbox", "job")
+    sbx.run("kill", box)
+    sbx.run("kill", job)
+
+
 def test_snapshots(sbx, tmp):
     job = sbx.out("up", "--name", "source").strip()
     sbx.run("exec", "-s", "source", "echo kept >/root/f")
