@@ -3,6 +3,7 @@
 there and back, trees that change are read, hostile archives are refused."""
 
 import concurrent.futures
+import fcntl
 import gzip
 import io
 import os
@@ -30,8 +31,8 @@ def create(fs, archive, max_bytes=1 << 40, max_files=1 << 20, uid=BASE,
     tree = os.open(fs, os.O_RDONLY | os.O_DIRECTORY)
     out = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     said, report = os.pipe()
-    high = [os.dup2(fd, 100 + i, inheritable=False)
-            for i, fd in enumerate((out, tree, report))]
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64)
+            for fd in (out, tree, report)]
 
     def place():
         for i, fd in enumerate(high):
@@ -324,18 +325,25 @@ def test_a_tree_that_changes(fs, tmp):
 
 def test_files_replaced_while_they_are_read(to, tmp):
     """Each is in the archive once, wherever the file system puts the new ones
-    in its directory (a tmpfs: at its beginning)."""
+    in its directory (a tmpfs: at its beginning). What reads them is stopped
+    amid the names by a pipe that holds less than it writes at once."""
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp
     fs = layout(pathlib.Path(tempfile.mkdtemp(dir=shm)))
     os.mkfifo(tmp / "pipe")
     try:
-        fill(fs / "data" / "tmp")
-        with concurrent.futures.ThreadPoolExecutor() as pool:
+        fill(fs)
+        end = os.open(tmp / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        with concurrent.futures.ThreadPoolExecutor() as pool, \
+                open(end, "rb", buffering=0) as f:
+            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, 4096)
+            os.set_blocking(end, True)
+            # Until all is said somebody may write.
+            keep = os.open(tmp / "pipe", os.O_WRONLY)
             said = pool.submit(create, fs, tmp / "pipe")
-            with open(tmp / "pipe", "rb", buffering=0) as f:
-                data = f.read(1)  # it waits for us now, amid the names
-                fill(fs / "data" / "tmp")
-                data += f.readall()
+            said.add_done_callback(lambda _: os.close(keep))
+            data = f.read(1)
+            fill(fs)
+            data += f.readall()
             # A pipe cannot be synced: it is whole for all that.
             assert "Invalid argument" in said.result()[-1]
         (tmp / "a").write_bytes(data)
@@ -349,14 +357,16 @@ def test_files_replaced_while_they_are_read(to, tmp):
 NAMES = 2500
 
 
-def fill(top):
-    """Files of 1000 bytes that are not those that were there."""
+def fill(fs):
+    """Files of 1000 bytes that are not those that were there, and are never
+    there without their bytes and their owner."""
     for i in range(NAMES):
-        (top / f"f{i}").unlink(missing_ok=True)
-        with open(top / f"f{i}", "wb") as f:
-            f.write(os.urandom(1000))
-            if ROOT:
-                os.fchown(f.fileno(), BASE, BASE)
+        new, name = fs / "new", fs / "data" / "tmp" / f"f{i}"
+        new.write_bytes(os.urandom(1000))
+        if ROOT:
+            os.chown(new, BASE, BASE)
+        name.unlink(missing_ok=True)
+        new.rename(name)
 
 
 def unpacked(path):
