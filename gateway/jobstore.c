@@ -147,7 +147,8 @@ static const char *const migrations[] = {
     "CREATE INDEX snapshot_job ON snapshot (job, seq);"
     "CREATE UNIQUE INDEX snapshot_request ON snapshot (ns, request_id)"
     " WHERE request_id IS NOT NULL;",
-    "ALTER TABLE snapshot ADD COLUMN volume TEXT;"};
+    "ALTER TABLE snapshot ADD COLUMN volume TEXT;",
+    "ALTER TABLE snapshot ADD COLUMN sha256 TEXT;"};
 #define SCHEMA ((int)ARRAY_LEN(migrations))
 
 /* --- statements -------------------------------------------------------- */

@@ -240,6 +240,7 @@ libgateway_a_SOURCES = \
 	gateway/snaptar.c \
 	gateway/snaptar.h \
 	gateway/snaptar_int.h \
+	gateway/snaptar_io.c \
 	gateway/snaptar_meta.c \
 	gateway/snaptar_out.c \
 	gateway/snaptar_restore.c \

@@ -44,6 +44,8 @@ add_snapshot(struct strbuf *b, const struct snapshot *sn)
 	jobjson_add_text(b, "requestId", sn->request_id);
 	jobjson_add_text(b, "dockerImage", sn->image);
 	add_number(b, "size", sn->size);
+	jobjson_add_text(b, "sha256",
+			 sn->sha256[0] != '\0' ? sn->sha256 : NULL);
 	add_number(b, "bytes", sn->bytes);
 	add_number(b, "entries", sn->entries);
 	add_number(b, "changed", sn->changed);

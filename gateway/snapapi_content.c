@@ -86,13 +86,14 @@ send_file(struct api_req *r, const struct snapshot *sn, int fd)
 	struct snapapi *sa = r->arg;
 	struct apifile *f = apifile_new(r, fd, closed_cb, sa);
 	uint64_t from = 0, to = 0, len;
-	char etag[32], range[80];
+	char etag[SNAPSHOT_SHA_LEN + 3], range[80];
 	struct http_writer *w;
 	bool part;
 	int res;
 
 	sa->ndownloads++;
-	(void)snprintf(etag, sizeof(etag), "\"%s\"", sn->id);
+	(void)snprintf(etag, sizeof(etag), "\"%s\"",
+		       sn->sha256[0] != '\0' ? sn->sha256 : sn->id);
 	res = if_range_ok(r, etag)
 		  ? parse_range(http1_find(r->head, STRV("Range")), sn->size,
 				&from, &to)

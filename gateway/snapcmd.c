@@ -17,8 +17,10 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/scratch.h"
+#include "base/token.h"
 #include "gateway/snapjail.h"
 #include "gateway/snaptar.h"
+#include "net/tlssha.h"
 
 #define HEAD_ROOM (64ULL << 20) /* of an archive, beside what is in files */
 
@@ -64,14 +66,19 @@ failed(int err, const char *why)
 }
 
 static int
-succeeded(const struct snaptar_counts *n)
+succeeded(const struct snaptar_counts *n, struct tlssha *sha)
 {
-	char text[128];
-	int len = snprintf(
-	    text, sizeof(text), "ok %llu %llu %llu %llu\n",
-	    (unsigned long long)n->bytes, (unsigned long long)n->entries,
-	    (unsigned long long)n->changed, (unsigned long long)n->skipped);
+	char text[224], hex[2 * TLSSHA_LEN + 1];
+	uint8_t sum[TLSSHA_LEN];
+	int len;
 
+	tlssha_end(sha, sum);
+	token_hex_encode(hex, sum, sizeof(sum));
+	len = snprintf(text, sizeof(text), "ok %llu %llu %llu %llu %s\n",
+		       (unsigned long long)n->bytes,
+		       (unsigned long long)n->entries,
+		       (unsigned long long)n->changed,
+		       (unsigned long long)n->skipped, hex);
 	say(text, (size_t)len);
 	return 0;
 }
@@ -164,45 +171,76 @@ create(int argc, char **argv)
 	if ((argc != 5 && argc != 6) || parse_ids(argv[1], argv[2], &o) != 0 ||
 	    parse_bounds(argv + 3, &o) != 0)
 		return 2;
+	/* Before the jail: OpenSSL reads its configuration. */
+	if ((o.sha = tlssha_new()) == NULL)
+		return failed(E_SYS, "SHA-256 is not to be had");
 	if (snapjail_enter(SNAPCMD_TREE, false, o.max_bytes + HEAD_ROOM,
 			   &step) != 0) {
 		why = xasprintf("%s: %s", step, strerror(errno));
 		return failed(E_SYS, why);
 	}
 	r = snaptar_create(SNAPCMD_TREE, SNAPCMD_ARCHIVE, &o, &n, &why);
-	return r == 0 ? succeeded(&n) : failed(r, why != NULL ? why : "");
+	return r == 0 ? succeeded(&n, o.sha)
+		      : failed(r, why != NULL ? why : "");
 }
 
 /* --- restoring --------------------------------------------------------- */
+/* [VOLUME AS] [SHA256], all that argv has. */
+static int
+parse_rest(int argc, char **argv, struct parts *p, struct parts *given,
+	   struct snaptar_options *o, uint8_t sum[TLSSHA_LEN])
+{
+	if (argc >= 2) {
+		if (!put_scratch(given, 0, 0, argv[0]) ||
+		    !put_scratch(p, 0, 0, argv[1]))
+			return E_INVALID;
+		o->from = given->v[0];
+		o->to = p->v[0];
+	} else {
+		all_parts(p, AT_FDCWD);
+	}
+	if (argc % 2 == 0)
+		return 0;
+	if (token_hex_decode(strv_of(argv[argc - 1]), sum, TLSSHA_LEN) != 0)
+		return E_INVALID;
+	o->sum = sum;
+	return 0;
+}
+
+/* Opens both, and locks us in. NULL, or why not, malloc'ed. */
+static char *
+enter(const char *path, struct snaptar_options *o, int *archive, int *tree)
+{
+	const char *step = "the snapshot's file";
+
+	if (o->sum != NULL && (o->sha = tlssha_new()) == NULL)
+		return xstrdup("SHA-256 is not to be had");
+	*archive = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (*archive >= 0)
+		*tree = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*archive < 0 || *tree < 0 ||
+	    snapjail_enter(*tree, true, 0, &step) != 0)
+		return xasprintf("%s: %s", step, strerror(errno));
+	return NULL;
+}
+
 static int
 restore(int argc, char **argv)
 {
 	struct parts p = {.v = {NULL}}, given = {.v = {NULL}};
 	struct snaptar_options o = {.parts = p.v, .ignored = ignored};
+	uint8_t sum[TLSSHA_LEN];
 	struct snaptar_counts n;
 	int archive = -1, tree = -1;
-	const char *step;
 	char *why = NULL;
 
-	if ((argc != 4 && argc != 6) ||
+	if (argc < 4 || argc > 7 ||
 	    parse_ids(getenv("SBX_FS_UID"), getenv("SBX_FS_UIDS"), &o) != 0 ||
-	    parse_bounds(argv + 2, &o) != 0)
+	    parse_bounds(argv + 2, &o) != 0 ||
+	    parse_rest(argc - 4, argv + 4, &p, &given, &o, sum) != 0)
 		return 2;
-	if (argc == 6) {
-		if (!put_scratch(&given, 0, 0, argv[4]) ||
-		    !put_scratch(&p, 0, 0, argv[5]))
-			return 2;
-		o.from = given.v[0];
-		o.to = p.v[0];
-	} else {
-		all_parts(&p, AT_FDCWD);
-	}
-	step = "the snapshot's file";
-	if ((archive = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0 ||
-	    (tree = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
-	    snapjail_enter(tree, true, 0, &step) != 0)
-		why = xasprintf("%s: %s", step, strerror(errno));
-	else if (snaptar_restore(tree, archive, &o, &n, &why) == 0)
+	why = enter(argv[1], &o, &archive, &tree);
+	if (why == NULL && snaptar_restore(tree, archive, &o, &n, &why) == 0)
 		return 0;
 	(void)dprintf(STDERR_FILENO, "the snapshot could not be restored: %s\n",
 		      why != NULL ? why : "");

@@ -14,15 +14,15 @@
 
 /* Open for snapshot-create: the archive, the tree's directory, a pipe for what
  * is said: lines "p BYTES ENTRIES" now and then, and at last "ok BYTES ENTRIES
- * CHANGED SKIPPED" or "error NUMBER TEXT". */
+ * CHANGED SKIPPED SHA256" or "error NUMBER TEXT". */
 enum { SNAPCMD_ARCHIVE = 3, SNAPCMD_TREE = 4, SNAPCMD_REPORT = 5 };
 
 bool snapcmd_is(const char *word);
 /*
  * snapshot-create UID UIDS MAX_BYTES MAX_FILES [SCRATCH VOLUME], or
- * snapshot-restore ARCHIVE MAX_BYTES MAX_FILES [VOLUME AS], which works in its
- * current directory, takes the ids from SBX_FS_UID and SBX_FS_UIDS, and says a
- * line when it fails. Returns the exit status.
+ * snapshot-restore ARCHIVE MAX_BYTES MAX_FILES [VOLUME AS] [SHA256], which
+ * works in its current directory, takes the ids from SBX_FS_UID and
+ * SBX_FS_UIDS, and says a line when it fails. Returns the exit status.
  */
 int snapcmd_run(int argc, char **argv);
 

@@ -24,6 +24,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/token.h"
 #include "gateway/child.h"
 #include "gateway/snapcmd.h"
 #include "net/loop.h"
@@ -45,6 +46,7 @@ struct snaprun {
 	struct snaptar_counts n;
 	bool over; /* it said how it went */
 	int err;
+	char sha256[SNAPRUN_SHA_LEN + 1];
 	char why[SAID_MAX], end[32];
 	struct strbuf in;
 };
@@ -86,8 +88,13 @@ finish(void *arg)
 		(void)snprintf(x->why, sizeof(x->why),
 			       "the process that copies ended (%s)", x->end);
 	}
-	if (done != NULL)
-		done(x->err, &x->n, x->why, x->arg);
+	if (done != NULL) {
+		struct snaprun_end e = {
+		    .err = x->err, .why = x->why, .n = x->n};
+
+		memcpy(e.sha256, x->sha256, sizeof(e.sha256));
+		done(&e, x->arg);
+	}
 	free_run(x);
 }
 
@@ -99,19 +106,31 @@ finish_if_over(struct snaprun *x)
 }
 
 /* --- what it says ------------------------------------------------------ */
+/* n of them; *text is what follows. */
 static bool
-take_numbers(struct strv text, uint64_t **v, size_t n)
+take_numbers(struct strv *text, uint64_t **v, size_t n)
 {
 	struct strv one;
 	uint64_t got[4];
 
 	for (size_t i = 0; i < n; i++)
-		if (!strv_cut(&text, ' ', &one) ||
+		if (!strv_cut(text, ' ', &one) ||
 		    strv_parse_u64(one, UINT64_MAX, true, &got[i]) != 0)
 			return false;
 	for (size_t i = 0; i < n; i++)
 		*v[i] = got[i];
-	return text.p == NULL;
+	return true;
+}
+
+static bool
+take_sum(struct snaprun *x, struct strv hex)
+{
+	uint8_t sum[SNAPRUN_SHA_LEN / 2];
+
+	if (token_hex_decode(hex, sum, sizeof(sum)) != 0)
+		return false;
+	token_hex_encode(x->sha256, sum, sizeof(sum));
+	return true;
 }
 
 static void
@@ -125,9 +144,9 @@ take_line(struct snaprun *x, struct strv line)
 	if (!strv_cut(&line, ' ', &word) || x->over)
 		return;
 	if (strv_eq(word, STRV("p"))) {
-		(void)take_numbers(line, v, 2);
+		(void)take_numbers(&line, v, 2);
 	} else if (strv_eq(word, STRV("ok"))) {
-		x->over = take_numbers(line, v, 4);
+		x->over = take_numbers(&line, v, 4) && take_sum(x, line);
 	} else if (strv_eq(word, STRV("error")) &&
 		   strv_cut(&line, ' ', &number) &&
 		   strv_starts(number, STRV("-")) &&

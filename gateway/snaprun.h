@@ -10,6 +10,8 @@
 #include "base/defs.h"
 #include "gateway/snaptar.h"
 
+#define SNAPRUN_SHA_LEN 64
+
 struct loop;
 struct snaprun;
 
@@ -23,9 +25,14 @@ struct snaprun_spec {
 	const char *volume; /* NULL: all */
 };
 
-/* err 0: all is done, and on disk. Else why, a line. */
-typedef void (*snaprun_done_cb)(int err, const struct snaptar_counts *n,
-				const char *why, void *arg);
+struct snaprun_end {
+	int err;         /* 0: all is done, and on disk */
+	const char *why; /* else, a line */
+	struct snaptar_counts n;
+	char sha256[SNAPRUN_SHA_LEN + 1]; /* of the archive, in hex */
+};
+
+typedef void (*snaprun_done_cb)(const struct snaprun_end *e, void *arg);
 
 /* Never calls back from inside; the callback is the end of it. It ends with
  * this process. */

@@ -543,6 +543,8 @@ set_prepare(struct snapshots *s, const struct snapshot *sn, struct job_spec *js)
 		jobspec_push_word(words, strv_of(sn->volume));
 		jobspec_push_word(words, strv_of(volume_into(sn, js)));
 	}
+	if (sn->sha256[0] != '\0') /* an earlier gateway had none */
+		jobspec_push_word(words, strv_of(sn->sha256));
 	free(program);
 	free(file);
 }

@@ -15,6 +15,7 @@ enum snapwork_phase {
 	SNAPWORK_STOPPING, /* the job ends first */
 	SNAPWORK_QUEUED,   /* its turn will come */
 	SNAPWORK_COPYING,  /* run is there */
+	SNAPWORK_NAMING,   /* its name becomes durable */
 	SNAPWORK_OVER,     /* READY or FAILED, and not stored yet */
 	SNAPWORK_REMOVING, /* its file */
 	SNAPWORK_GONE      /* the record is to go */
@@ -30,7 +31,10 @@ struct snapwork {
 	struct jobs_watch watch; /* while STOPPING */
 	bool kept;               /* its files, for us: jobs_unkeep() is due */
 	struct snaprun *run;
-	struct command *rm;
+	struct command *helper; /* that syncs or removes */
+	/* Of the archive; in sn when it is READY. */
+	uint64_t size;
+	char sha256[SNAPSHOT_SHA_LEN + 1];
 	bool dirty; /* the database does not have it so */
 };
 

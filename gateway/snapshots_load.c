@@ -62,6 +62,7 @@ set_failed(struct snapshots *s, struct snapshot *sn, const char *reason)
 	free(sn->reason);
 	sn->reason = xstrdup(reason);
 	sn->size = 0;
+	sn->sha256[0] = '\0';
 	sn->completed_ms = sn->updated_ms = job_now_ms();
 	return snapstore_update(jobs_store(s->jobs), sn);
 }

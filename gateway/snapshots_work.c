@@ -26,7 +26,7 @@
 #include "gateway/snapshots_int.h"
 
 #define RETRY_MS  1000
-#define REMOVE_MS 600000
+#define HELPER_MS 600000
 
 /* --- telling ----------------------------------------------------------- */
 void
@@ -114,8 +114,8 @@ work_free(struct snapwork *w)
 	let_go(w);
 	if (w->run != NULL)
 		snaprun_cancel(w->run);
-	if (w->rm != NULL)
-		command_cancel(w->rm);
+	if (w->helper != NULL)
+		command_cancel(w->helper);
 	snapshot_clear(&w->sn);
 	loop_defer_free(jobs_loop(w->s->jobs), w, NULL);
 }
@@ -199,6 +199,8 @@ fail(struct snapwork *w, const char *why)
 	char *part = snapwork_part(&w->sn);
 
 	(void)unlinkat(w->s->dir_fd, part, 0);
+	if (w->phase == SNAPWORK_NAMING)
+		(void)unlinkat(w->s->dir_fd, w->sn.file, 0);
 	free(part);
 	let_go(w);
 	w->phase = SNAPWORK_OVER;
@@ -206,21 +208,45 @@ fail(struct snapwork *w, const char *why)
 	store(w);
 }
 
-/* It is whole, and its bytes are on disk. */
+static void
+synced_cb(int status, const char *out, const char *err, void *arg)
+{
+	struct snapwork *w = arg;
+
+	(void)out;
+	w->helper = NULL;
+	if (status != 0) {
+		fail(w, *err != '\0' ? err : "its directory cannot be synced");
+		return;
+	}
+	w->phase = SNAPWORK_OVER;
+	w->sn.size = w->size;
+	memcpy(w->sn.sha256, w->sha256, sizeof(w->sn.sha256));
+	set_state(w, SNAPSHOT_READY, NULL);
+	store(w); /* and only then the job's files are let go */
+}
+
+/* It is whole, and its bytes are on disk; now its name. By a process: it may
+ * take as long as others write, and this one is not to wait. */
 static int
 publish(struct snapwork *w)
 {
+	char name[] = "sync", end[] = "--";
+	char *argv[] = {name, end, w->s->dir, NULL};
 	char *part = snapwork_part(&w->sn);
 	int fd = w->s->dir_fd, r = -1;
 	struct stat st;
 
-	if (fstatat(fd, part, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    renameat(fd, part, fd, w->sn.file) == 0) {
-		w->sn.size = (uint64_t)st.st_size;
-		r = fsync(fd);
-	}
+	if (fstatat(fd, part, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		r = renameat(fd, part, fd, w->sn.file);
 	free(part);
-	return r;
+	if (r != 0)
+		return -1;
+	w->size = (uint64_t)st.st_size;
+	w->phase = SNAPWORK_NAMING;
+	w->helper =
+	    command_start(jobs_loop(w->s->jobs), argv, HELPER_MS, synced_cb, w);
+	return 0;
 }
 
 /* Whether what was read was all there until the end. */
@@ -236,7 +262,7 @@ still_there(const struct snapwork *w)
 }
 
 static void
-copied_cb(int err, const struct snaptar_counts *n, const char *why, void *arg)
+copied_cb(const struct snaprun_end *e, void *arg)
 {
 	struct snapwork *w = arg;
 	struct snapshots *s = w->s;
@@ -244,22 +270,17 @@ copied_cb(int err, const struct snaptar_counts *n, const char *why, void *arg)
 	w->run = NULL;
 	s->ncopying--;
 	task_post(jobs_loop(s->jobs), &s->pump);
-	w->sn.bytes = n->bytes;
-	w->sn.entries = n->entries;
-	w->sn.changed = n->changed;
-	w->sn.skipped = n->skipped;
-	if (!still_there(w)) {
+	w->sn.bytes = e->n.bytes;
+	w->sn.entries = e->n.entries;
+	w->sn.changed = e->n.changed;
+	w->sn.skipped = e->n.skipped;
+	memcpy(w->sha256, e->sha256, sizeof(w->sha256));
+	if (!still_there(w))
 		fail(w, "the job ended before all was read");
-	} else if (err != 0) {
-		fail(w, why);
-	} else if (publish(w) != 0) {
+	else if (e->err != 0)
+		fail(w, e->why);
+	else if (publish(w) != 0)
 		fail(w, strerror(errno));
-	} else {
-		let_go(w);
-		w->phase = SNAPWORK_OVER;
-		set_state(w, SNAPSHOT_READY, NULL);
-		store(w);
-	}
 }
 
 static void
@@ -361,7 +382,7 @@ removed_cb(int status, const char *out, const char *err, void *arg)
 	struct snapwork *w = arg;
 
 	(void)out;
-	w->rm = NULL;
+	w->helper = NULL;
 	if (status != 0)
 		log_error("snapshot.remove", "snapshot=%s error=%s", w->sn.id,
 			  log_esc(strv_of(err)));
@@ -378,8 +399,8 @@ start_removing(struct snapwork *w)
 	char *part = xasprintf("%s.part", file);
 	char *argv[] = {name, force, end, file, part, NULL};
 
-	w->rm = command_start(jobs_loop(w->s->jobs), argv, REMOVE_MS,
-			      removed_cb, w);
+	w->helper = command_start(jobs_loop(w->s->jobs), argv, HELPER_MS,
+				  removed_cb, w);
 	free(file);
 	free(part);
 }
@@ -396,6 +417,10 @@ snapwork_remove(struct snapwork *w)
 		w->run = NULL;
 		s->ncopying--;
 		task_post(jobs_loop(s->jobs), &s->pump);
+	}
+	if (w->helper != NULL) {
+		command_cancel(w->helper);
+		w->helper = NULL;
 	}
 	let_go(w);
 	w->phase = SNAPWORK_REMOVING;

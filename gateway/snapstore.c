@@ -16,7 +16,7 @@
 #define COLUMNS                                                                \
 	"seq, id, ns, user, job, trigger, request_id, state, reason, image, "  \
 	"file, size, bytes, entries, changed, skipped, created_ms, "           \
-	"completed_ms, updated_ms, volume"
+	"completed_ms, updated_ms, volume, sha256"
 
 /* --- values ------------------------------------------------------------ */
 void
@@ -125,8 +125,8 @@ snapstore_update(struct jobstore *s, const struct snapshot *sn)
 	    (r = prepare(s,
 			 "UPDATE snapshot SET state = ?2, reason = ?3,"
 			 " size = ?4, bytes = ?5, entries = ?6, changed = ?7,"
-			 " skipped = ?8, completed_ms = ?9, updated_ms = ?10"
-			 " WHERE seq = ?1",
+			 " skipped = ?8, completed_ms = ?9, updated_ms = ?10,"
+			 " sha256 = ?11 WHERE seq = ?1",
 			 &st)) != 0)
 		return r;
 	jobstore_bind_int(st, 1, (int64_t)sn->seq);
@@ -139,6 +139,7 @@ snapstore_update(struct jobstore *s, const struct snapshot *sn)
 	jobstore_bind_int(st, 8, (int64_t)sn->skipped);
 	jobstore_bind_int(st, 9, sn->completed_ms);
 	jobstore_bind_int(st, 10, sn->updated_ms);
+	jobstore_bind_text(st, 11, sn->sha256[0] != '\0' ? sn->sha256 : NULL);
 	return run(s, st);
 }
 
@@ -162,13 +163,14 @@ text_at(sqlite3_stmt *st, int i)
 	return dup((const char *)sqlite3_column_text(st, i));
 }
 
+/* Of len characters, or "". */
 static void
-id_at(sqlite3_stmt *st, int i, char to[JOB_ID_LEN + 1])
+word_at(sqlite3_stmt *st, int i, char *to, size_t len)
 {
 	const char *text = (const char *)sqlite3_column_text(st, i);
 
-	if (text != NULL && strlen(text) == JOB_ID_LEN)
-		memcpy(to, text, JOB_ID_LEN + 1);
+	if (text != NULL && strlen(text) == len)
+		memcpy(to, text, len + 1);
 }
 
 static uint64_t
@@ -182,10 +184,10 @@ read_row(sqlite3_stmt *st, struct snapshot *sn)
 {
 	memset(sn, 0, sizeof(*sn));
 	sn->seq = number_at(st, 0);
-	id_at(st, 1, sn->id);
+	word_at(st, 1, sn->id, SNAPSHOT_ID_LEN);
 	sn->ns = text_at(st, 2);
 	sn->user = text_at(st, 3);
-	id_at(st, 4, sn->job);
+	word_at(st, 4, sn->job, JOB_ID_LEN);
 	sn->trigger = sqlite3_column_int(st, 5) == SNAPSHOT_ON_DELETE
 			  ? SNAPSHOT_ON_DELETE
 			  : SNAPSHOT_MANUAL;
@@ -203,6 +205,7 @@ read_row(sqlite3_stmt *st, struct snapshot *sn)
 	sn->completed_ms = sqlite3_column_int64(st, 17);
 	sn->updated_ms = sqlite3_column_int64(st, 18);
 	sn->volume = text_at(st, 19);
+	word_at(st, 20, sn->sha256, SNAPSHOT_SHA_LEN);
 }
 
 static int

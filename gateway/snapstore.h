@@ -13,7 +13,8 @@
 #include "base/str.h"
 #include "gateway/job.h"
 
-#define SNAPSHOT_ID_LEN JOB_ID_LEN /* lower-case hex, too */
+#define SNAPSHOT_ID_LEN  JOB_ID_LEN /* lower-case hex, too */
+#define SNAPSHOT_SHA_LEN 64
 
 struct jobstore;
 
@@ -39,6 +40,7 @@ struct snapshot {
 	char *image;   /* of the job; NULL: none */
 	char *file;    /* name of the archive */
 	uint64_t size; /* of the archive; 0 until it is READY */
+	char sha256[SNAPSHOT_SHA_LEN + 1]; /* of it, in hex; "": not known */
 	uint64_t bytes, entries, changed, skipped;    /* see snaptar_counts */
 	int64_t created_ms, completed_ms, updated_ms; /* 0: not yet */
 };

@@ -19,6 +19,7 @@
 
 #include "base/defs.h"
 #include "base/str.h"
+#include "net/tlssha.h"
 
 #define SNAPTAR_DEPTH 2000 /* directories in one another, all of them open */
 
@@ -43,6 +44,12 @@ struct snaptar_options {
 	uid_t base;   /* of this machine: what is id 0 in the archive */
 	unsigned ids; /* how many belong to the tree; others are nobody's */
 	uint64_t max_bytes, max_entries;
+	/* All bytes of the archive's file are added to it, in either direction;
+	 * NULL: to nothing. */
+	struct tlssha *sha;
+	/* What that must be then for an archive to be restored (sha is ended);
+	 * NULL: whatever it is. */
+	const uint8_t *sum;
 	/* Called now and then; may be NULL. */
 	void (*progress)(const struct snaptar_counts *n, void *arg);
 	void *arg;
@@ -59,8 +66,8 @@ bool snaptar_path_ok(const char *const *parts, struct strv path);
  * out_fd is synced when 0 is returned. */
 int snaptar_create(int root_fd, int out_fd, const struct snaptar_options *o,
 		   struct snaptar_counts *n, char **why) SBX_MUST_CHECK;
-/* E_PROTO: not an archive, or one that wants out of its parts; E_LIMIT,
- * E_FULL, E_SYS. What was made by then stays. */
+/* E_PROTO: not an archive, a damaged one, or one that wants out of its parts;
+ * E_LIMIT, E_FULL, E_SYS. What was made by then stays. */
 int snaptar_restore(int root_fd, int in_fd, const struct snaptar_options *o,
 		    struct snaptar_counts *n, char **why) SBX_MUST_CHECK;
 

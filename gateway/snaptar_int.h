@@ -15,6 +15,21 @@ struct hash;
 struct stat;
 
 #define SNAPTAR_NOBODY 65534
+#define SNAPTAR_BLOCK  65536
+
+/* --- snaptar_io.c ------------------------------------------------------ */
+/* An archive's file as libarchive writes or reads it. */
+struct snaptar_file {
+	int fd;
+	struct tlssha *sha; /* NULL: none */
+	char *buf;          /* SNAPTAR_BLOCK bytes, for reading */
+};
+
+/* f must outlive the archive. ARCHIVE_OK, or the archive says why not. */
+int snaptar_open_write(struct archive *a, struct snaptar_file *f);
+int snaptar_open_read(struct archive *a, struct snaptar_file *f);
+/* Reads on to the end of the file, for f->sha. 0, or -1: errno. */
+int snaptar_read_rest(struct snaptar_file *f) SBX_MUST_CHECK;
 
 /* --- snaptar_meta.c ---------------------------------------------------- */
 /* An id of this machine -> one in the archive, and back. */
@@ -49,7 +64,7 @@ struct snaptar_out {
 	struct hash *links; /* "device:inode" -> where it is in the archive */
 	uint64_t apparent;  /* bytes of files, holes and all */
 	char *buf, *zeros;
-	int fd;
+	struct snaptar_file file;
 };
 
 /* The descriptor stays the caller's. clear() comes after a failure, too. */

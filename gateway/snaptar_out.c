@@ -24,7 +24,6 @@
 #define PIECE       (256U << 10)
 #define ZEROS       (64UL << 20) /* of address space: a hole is not read */
 #define HOLES_MAX   (1ULL << 50) /* of all files, with what is between */
-#define BLOCK       65536
 
 struct extent {
 	off_t from, to;
@@ -250,62 +249,23 @@ snaptar_out_file(struct snaptar_out *out, int fd, const struct stat *st)
 }
 
 /* --- beginning and end ------------------------------------------------- */
-static bool
-add_zstd(struct archive *a)
-{
-	return archive_write_add_filter_zstd(a) == ARCHIVE_OK &&
-	       archive_write_set_filter_option(a, "zstd", "compression-level",
-					       "3") == ARCHIVE_OK;
-}
-
-const char *
-snaptar_suffix(void)
-{
-	struct archive *a = archive_write_new();
-	bool zstd = a != NULL && add_zstd(a);
-
-	if (a != NULL)
-		(void)archive_write_free(a);
-	return zstd ? ".tar.zst" : ".tar.gz";
-}
-
-/* Names are bytes: nothing is to be looked up in a locale. */
-static int
-open_archive(struct snaptar_out *out, int out_fd)
-{
-	struct archive *a = out->a = archive_write_new();
-
-	if (a == NULL)
-		abort();
-	if (strcmp(snaptar_suffix(), ".tar.zst") == 0
-		? !add_zstd(a)
-		: archive_write_add_filter_gzip(a) != ARCHIVE_OK)
-		return archive_failed(out);
-	if (archive_write_set_format_pax(a) != ARCHIVE_OK ||
-	    archive_write_set_format_option(a, "pax", "hdrcharset", "BINARY") !=
-		ARCHIVE_OK ||
-	    archive_write_set_format_option(a, "pax", "xattrheader",
-					    "SCHILY") != ARCHIVE_OK ||
-	    archive_write_set_bytes_per_block(a, BLOCK) != ARCHIVE_OK ||
-	    archive_write_set_bytes_in_last_block(a, 1) != ARCHIVE_OK ||
-	    archive_write_open_fd(a, out_fd) != ARCHIVE_OK)
-		return archive_failed(out);
-	return 0;
-}
-
 int
 snaptar_out_open(struct snaptar_out *out, int out_fd)
 {
 	void *zeros = mmap(NULL, ZEROS, PROT_READ,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	out->fd = out_fd;
+	out->file = (struct snaptar_file){.fd = out_fd, .sha = out->o->sha};
 	out->links = hash_new();
 	out->buf = xmalloc(PIECE);
 	if (zeros == MAP_FAILED)
 		return snaptar_fail_errno(&out->why, NULL, errno);
 	out->zeros = zeros;
-	return open_archive(out, out_fd);
+	if ((out->a = archive_write_new()) == NULL)
+		abort();
+	return snaptar_open_write(out->a, &out->file) == ARCHIVE_OK
+		   ? 0
+		   : archive_failed(out);
 }
 
 int
@@ -315,7 +275,7 @@ snaptar_out_close(struct snaptar_out *out)
 	strbuf_adds(&out->path, "the archive");
 	if (archive_write_close(out->a) != ARCHIVE_OK)
 		return archive_failed(out);
-	if (fsync(out->fd) != 0)
+	if (fsync(out->file.fd) != 0)
 		return snaptar_fail_errno(&out->why, NULL, errno);
 	return 0;
 }

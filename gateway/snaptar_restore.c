@@ -24,8 +24,6 @@
 #include "base/mem.h"
 #include "gateway/snaptar_int.h"
 
-#define BLOCK 65536
-
 struct dir_time {
 	char *path;
 	struct timespec mtime;
@@ -35,6 +33,7 @@ struct restore {
 	const struct snaptar_options *o;
 	struct snaptar_counts *n;
 	struct archive *a;
+	struct snaptar_file file;
 	int root_fd;
 	/* The directory of the last entry: the next is mostly in it, too. */
 	char *parent;
@@ -398,19 +397,54 @@ unreadable(struct restore *x)
 }
 
 static int
-open_archive(struct restore *x, int in_fd)
+open_archive(struct restore *x)
 {
-	struct archive *a = x->a = archive_read_new();
-
-	if (a == NULL)
+	x->a = archive_read_new();
+	if (x->a == NULL)
 		abort();
-	/* No others: some of them are programs that would be started. */
-	if (archive_read_support_filter_gzip(a) < ARCHIVE_WARN ||
-	    archive_read_support_filter_zstd(a) < ARCHIVE_WARN ||
-	    archive_read_support_format_tar(a) != ARCHIVE_OK ||
-	    archive_read_open_fd(a, in_fd, BLOCK) != ARCHIVE_OK)
+	return snaptar_open_read(x->a, &x->file) == ARCHIVE_OK ? 0
+							       : unreadable(x);
+}
+
+static int
+take_entries(struct restore *x)
+{
+	struct archive_entry *e;
+	int r, ar;
+
+	while ((ar = archive_read_next_header(x->a, &e)) == ARCHIVE_OK ||
+	       ar == ARCHIVE_WARN) {
+		rename_entry(x, e);
+		if ((r = take_entry(x, e)) != 0)
+			return r;
+	}
+	if (ar != ARCHIVE_EOF)
 		return unreadable(x);
-	return 0;
+	/* Zeros, as a file may be after a power failure, are a tar file, too.
+	 * What we write begins with its part. */
+	return x->n->entries != 0 ? 0
+				  : snaptar_fail(&x->why, E_PROTO, NULL,
+						 "there is nothing in it");
+}
+
+/* Whether it is the archive that was written; r is how it went until now. What
+ * is damaged may fail in any way, and has no better reason than that. */
+static int
+verify(struct restore *x, int r)
+{
+	uint8_t sum[TLSSHA_LEN];
+
+	if (x->o->sum == NULL || r == E_FULL)
+		return r;
+	if (snaptar_read_rest(&x->file) != 0)
+		return r != 0
+			   ? r
+			   : snaptar_fail_errno(&x->why, "the archive", errno);
+	tlssha_end(x->file.sha, sum);
+	if (memcmp(sum, x->o->sum, sizeof(sum)) == 0)
+		return r;
+	free(x->why);
+	return snaptar_fail(&x->why, E_PROTO, NULL, "the archive is damaged");
 }
 
 static int
@@ -439,6 +473,7 @@ clear(struct restore *x)
 	for (size_t i = 0; i < x->ntimes; i++)
 		free(x->times[i].path);
 	free(x->times);
+	free(x->file.buf);
 	free(x->parent);
 	fd_close(&x->parent_fd);
 }
@@ -448,29 +483,21 @@ snaptar_restore(int root_fd, int in_fd, const struct snaptar_options *o,
 		struct snaptar_counts *n, char **why)
 {
 	struct restore x = {
-	    .o = o, .n = n, .root_fd = root_fd, .parent_fd = -1};
-	struct archive_entry *e;
-	int r, ar = ARCHIVE_OK;
+	    .o = o,
+	    .n = n,
+	    .file = {.fd = in_fd, .sha = o->sha, .buf = xmalloc(SNAPTAR_BLOCK)},
+	    .root_fd = root_fd,
+	    .parent_fd = -1};
+	int r;
 
 	memset(n, 0, sizeof(*n));
 	if ((r = make_parents(&x)) == 0)
-		r = open_archive(&x, in_fd);
-	while (r == 0) {
-		ar = archive_read_next_header(x.a, &e);
-		if (ar != ARCHIVE_OK && ar != ARCHIVE_WARN)
-			break;
-		rename_entry(&x, e);
-		r = take_entry(&x, e);
-	}
-	if (r == 0 && ar != ARCHIVE_EOF)
-		r = unreadable(&x);
-	/* Zeros, as a file may be after a power failure, are a tar file, too.
-	 * What we write begins with its part. */
-	if (r == 0 && n->entries == 0)
-		r = snaptar_fail(&x.why, E_PROTO, NULL,
-				 "there is nothing in it");
+		r = open_archive(&x);
+	if (r == 0)
+		r = take_entries(&x);
 	if (r == 0)
 		r = set_times(&x);
+	r = verify(&x, r);
 	clear(&x);
 	if (r != 0)
 		*why = x.why;

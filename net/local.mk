@@ -54,4 +54,6 @@ libnettls_a_SOURCES = \
 	net/tlsio.c \
 	net/tlsio.h \
 	net/tlsmem.c \
-	net/tlsmem.h
+	net/tlsmem.h \
+	net/tlssha.c \
+	net/tlssha.h

@@ -5,6 +5,7 @@ there and back, trees that change are read, hostile archives are refused."""
 import concurrent.futures
 import fcntl
 import gzip
+import hashlib
 import io
 import os
 import pathlib
@@ -51,12 +52,12 @@ def create(fs, archive, max_bytes=1 << 40, max_files=1 << 20, uid=BASE,
 
 
 def restore(fs, archive, max_bytes=1 << 40, max_files=1 << 20, uid=BASE,
-            uids=65536):
+            uids=65536, more=()):
     """None, or why not."""
     env = {"SBX_FS_UID": str(uid), "SBX_FS_UIDS": str(uids)}
     p = subprocess.run(
         [paths.GATEWAY, "snapshot-restore", archive, str(max_bytes),
-         str(max_files)], cwd=fs, capture_output=True, text=True, check=False,
+         str(max_files), *more], cwd=fs, capture_output=True, text=True, check=False,
         env=paths.child_env(env), timeout=60)
     assert p.stdout == "" and (p.returncode == 0) == (p.stderr == ""), p
     assert p.returncode in (0, 1), p
@@ -173,7 +174,7 @@ def test_there_and_back(fs, to, tmp):
                     acl(BASE + 5))
     os.utime(fs / "upper" / "dir", ns=(0, 10**18))
     said = create(fs, tmp / "a")
-    assert said[0] == "ok" and said[3:] == ["0", "0"], said
+    assert said[0] == "ok" and said[3:5] == ["0", "0"], said
     assert (tmp / "a").stat().st_size < 1 << 20
     there = BASE + 1000000 if ROOT else BASE
     assert restore(to, tmp / "a", uid=there) is None
@@ -445,6 +446,68 @@ def test_no_archive(to, tmp):
     assert "restored" in restore(to, tmp / "none")
     os.symlink(good, tmp / "link")
     assert restore(to, tmp / "link")
+
+
+@pytest.fixture(params=["zstd", "gzip"])
+def summed(request, fs, tmp):
+    """An archive, the same tree's with other bytes, and its sum. With gzip: as
+    where libarchive has no zstd."""
+    made = []
+    for name in ("a", "b"):
+        (fs / "data" / "tmp" / "noise").write_bytes(os.urandom(300000))
+        (fs / "data" / "tmp" / "text").write_bytes(name.encode() * 300000)
+        own(fs)
+        said = create(fs, tmp / name)
+        assert said[0] == "ok", said
+        assert said[5] == sha256(tmp / name)
+        if request.param == "gzip":
+            (tmp / name).write_bytes(gzip.compress(unpacked(tmp / name)))
+        made.append(tmp / name)
+    return *made, sha256(made[0])
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_damaged(to, summed, tmp):
+    """Whatever is wrong with its file, also where nobody would look."""
+    good, other, was = summed
+    data = good.read_bytes()
+
+    def flipped(at):
+        one = bytearray(data)
+        one[at] ^= 1
+        return bytes(one)
+
+    bad = [flipped(at) for at in
+           (0, 100, len(data) // 2, len(data) - 9, len(data) - 1)]
+    bad += [data[:-1], data[:len(data) // 2], data[:10], b"", data + b"\0",
+            data + data, other.read_bytes()]
+    for i, one in enumerate(bad):
+        shutil.rmtree(to)
+        (tmp / "bad").write_bytes(one)
+        why = restore(layout(to), tmp / "bad", more=[was])
+        assert why and why.endswith(": the archive is damaged\n"), (i, why)
+    shutil.rmtree(to)
+    assert restore(layout(to), good, more=[was]) is None
+    assert (to / "data/tmp/text").read_bytes() == b"a" * 300000
+    # What is right is refused for its own reasons.
+    shutil.rmtree(to)
+    assert "bytes" in restore(layout(to), good, max_bytes=5, more=[was])
+
+
+def test_no_sum(to, fs, tmp):
+    (fs / "data" / "tmp" / "f").write_bytes(b"x")
+    own(fs)
+    said = create(fs, tmp / "a")
+    assert restore(to, tmp / "a") is None
+    for more in ([said[5][1:]], ["x" * 64], ["v"], ["v", "v", "x"]):
+        p = subprocess.run(
+            [paths.GATEWAY, "snapshot-restore", tmp / "a", "9", "9", *more],
+            cwd=to, env=paths.child_env({"SBX_FS_UID": str(BASE),
+                                         "SBX_FS_UIDS": "1"}), check=False)
+        assert p.returncode == 2, more
 
 
 def test_bomb(to, tmp):

@@ -4,7 +4,9 @@ them, and what is left when something dies half-way."""
 
 import concurrent.futures
 import glob
+import hashlib
 import io
+import sqlite3
 import os
 import shutil
 import subprocess
@@ -88,6 +90,8 @@ def test_life(gw, ann, job):
     assert files[0].stat().st_mode & 0o777 == 0o600
     whole = content(ann, sn["id"])
     assert len(whole.body) == sn["size"]
+    assert hashlib.sha256(whole.body).hexdigest() == sn["sha256"]
+    assert whole["ETag"] == f'"{sn["sha256"]}"'
     names, read = unpack(whole.body)
     assert read("data/root/f") == b"hello\n"
     assert names["data/root/f"].mode == 0o640
@@ -99,6 +103,9 @@ def test_life(gw, ann, job):
     part = content(ann, sn["id"], headers={"Range": "bytes=5-"})
     assert part.status == 206 and part.body == whole.body[5:]
     assert part["Content-Range"] == f"bytes 5-{sn['size'] - 1}/{sn['size']}"
+    for etag, status in ((whole["ETag"], 206), ('"' + "0" * 64 + '"', 200)):
+        assert content(ann, sn["id"], headers={
+            "Range": "bytes=5-", "If-Range": etag}).status == status
     assert content(ann, sn["id"], headers={"Range": "bytes=-3"}).body == \
         whole.body[-3:]
     r = ann.ask("GET", path + "/content",
@@ -345,6 +352,53 @@ def test_what_cannot_be_restored(gw, ann, job):
     assert ann.lines(bad) == []
     until(lambda: not has_fs(gw, bad))
     ann.json("DELETE", f"/api/snapshots/{sn['id']}")
+
+
+def test_damaged(gw, ann):
+    """The job that begins with it fails and says so, and nothing of it is
+    there; also in a scratch volume of another name."""
+    job = running(ann, "head -c 300000 /dev/urandom | tee /srv/f >/root/f",
+                  volumes=[volume("a", "/srv")])
+    whole, one = make(ann, job), make(ann, job, {"volume": "a"})
+    for sn, more in ((whole, {}), (one, {"volumes": [volume("b", "/srv")],
+                                         "restoreVolume": "b"})):
+        file = next((gw.state_dir / "snapshots").glob(f"{sn['id']}*"))
+        data = file.read_bytes()
+
+        def begin():
+            new = ann.create(["/bin/echo", "ran"], restoreSnapshot=sn["id"],
+                             **more)["id"]
+            return new, ended(ann, new)
+
+        for at in (len(data) // 2, len(data) - 1):
+            file.write_bytes(data[:at] + bytes([data[at] ^ 4])
+                             + data[at + 1:])
+            new, status = begin()
+            assert status["state"] == "FAILED", status
+            assert "the archive is damaged" in status["message"], status
+            assert ann.lines(new) == []
+            until(lambda: not has_fs(gw, new))
+        file.write_bytes(data)
+        assert ann.lines(begin()[0]) == ["ran"]
+
+
+def test_of_an_earlier_gateway(tmp):
+    """A record without a sum: nothing is compared."""
+    gw = Control(tmp)
+    ann = gw.user("ann")
+    with gw:
+        sn = make(ann, running(ann, "echo kept >/root/f"))
+        gw.die()
+        with sqlite3.connect(gw.state_dir / "jobs.db") as db:
+            db.execute("UPDATE snapshot SET sha256 = NULL")
+        db.close()
+        gw.start()
+        assert ann.json("GET", f"/api/snapshots/{sn['id']}")["sha256"] is None
+        assert content(ann, sn["id"])["ETag"] == f'"{sn["id"]}"'
+        new = ann.create(["/bin/cat", "/root/f"],
+                         restoreSnapshot=sn["id"])["id"]
+        assert ended(ann, new)["exitCode"] == 0
+        assert ann.lines(new) == ["kept"]
 
 
 def volume(name, place):
@@ -613,3 +667,35 @@ def test_full_disk(tmp):
         assert os.listdir(inside) == []
         other = running(ann, "echo x >/root/f")
         assert make(ann, other)["state"] == "READY"
+
+
+def test_directory_cannot_be_synced(tmp):
+    """It is READY when its name is on disk, too; the gateway does not wait."""
+    (tmp / "bin").mkdir()
+    (tmp / "bin" / "sync").write_text(
+        f"#!/bin/sh\necho $$ >{tmp}/pid\nread x <{tmp}/go\n"
+        "echo a bad disk >&2\nexit 1\n")
+    (tmp / "bin" / "sync").chmod(0o755)
+    os.mkfifo(tmp / "go")
+    gw = Control(tmp)
+    gw.argv = ["env", f"PATH={tmp}/bin:/usr/bin:/bin"] + gw.argv
+    ann = gw.user("ann")
+    with gw:
+        job = running(ann, "echo x >/root/f")
+        for end in ("fails", "given up"):
+            (tmp / "pid").unlink(missing_ok=True)
+            sn = make(ann, job, query="")
+            until(lambda: (tmp / "pid").exists())
+            assert files(gw) == [sn["id"] + ".tar.zst"]
+            path = f"/api/snapshots/{sn['id']}"
+            now = ann.json("GET", path)
+            assert now["state"] == "CREATING", now
+            assert now["size"] == 0 and now["sha256"] is None
+            if end == "fails":
+                (tmp / "go").write_text("\n")
+                now = ann.json("GET", path + "?wait=ready", timeout=70)
+                assert now["state"] == "FAILED", now
+                assert now["reason"] == "a bad disk" and now["size"] == 0
+            ann.json("DELETE", path)
+            until(lambda: ann.ask("GET", path).status == 404)
+            assert files(gw) == []

@@ -202,4 +202,4 @@ check_PROGRAMS += tests/unit/test_snaptar
 TESTS += tests/unit/test_snaptar
 tests_unit_test_snaptar_SOURCES = tests/unit/test_snaptar.c
 tests_unit_test_snaptar_CFLAGS = $(UNIT_CFLAGS)
-tests_unit_test_snaptar_LDADD = $(LIBGATEWAY) $(LIBBASE) $(ARCHIVE_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_snaptar_LDADD = $(LIBGATEWAY) $(NETTLS_LIBS) $(ARCHIVE_LIBS) $(CMOCKA_LIBS)

@@ -24,6 +24,7 @@
 
 #include "base/err.h"
 #include "net/tlsio.h"
+#include "net/tlssha.h"
 #include "tests/unit/net_help.h"
 #include "tests/unit/tls_help.h"
 
@@ -386,6 +387,30 @@ test_sha256(void **state)
 	assert_memory_equal(out, want, sizeof(want));
 }
 
+/* In pieces of any length it is the same. */
+static void
+test_sha256_pieces(void **state)
+{
+	uint8_t data[1000], whole[TLSSHA_LEN], out[TLSSHA_LEN];
+	struct tlssha *h;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 7);
+	for (size_t len = 0; len < sizeof(data); len += 111) {
+		tls_sha256(data, len, whole);
+		assert_non_null(h = tlssha_new());
+		for (size_t at = 0, n = 0; at < len; at += n) {
+			n = at % 64 + 1 < len - at ? at % 64 + 1 : len - at;
+			tlssha_add(h, data + at, n);
+		}
+		tlssha_end(h, out);
+		tlssha_free(h);
+		assert_memory_equal(out, whole, sizeof(out));
+	}
+	tlssha_free(NULL);
+}
+
 static int
 files_setup(void **state)
 {
@@ -410,7 +435,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    T(test_sni),         T(test_alpn),       T(test_versions),
 	    T(test_tickets_13),  T(test_tickets_12), T(test_bad_files),
-	    T(test_self_signed), T(test_sha256),
+	    T(test_self_signed), T(test_sha256),     T(test_sha256_pieces),
 	};
 
 	return cmocka_run_group_tests_name("tlsctx", tests, files_setup,
