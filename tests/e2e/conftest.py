@@ -15,6 +15,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+from agent_support import Agent, Scope  # noqa: E402
 from support import paths  # noqa: E402
 from support.app import App  # noqa: E402
 from support.gateway import Gateway  # noqa: E402
@@ -122,3 +123,23 @@ def cgroups():
             d.rmdir()
             return
     pytest.skip("no cgroup v2 hierarchy that can be written to")
+
+
+@pytest.fixture(scope="module")
+def agent(module_tmp):
+    """In host mode; a module that wants another one has its own."""
+    with Agent(module_tmp) as a:
+        yield a
+
+
+@pytest.fixture
+def sandbox(agent):
+    sb = agent.create()
+    yield sb
+    sb.delete()
+
+
+@pytest.fixture
+def dedicated(tmp):
+    with Agent(tmp, host=False) as a:
+        yield Scope(a, "/v1", a.token)

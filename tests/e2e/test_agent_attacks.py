@@ -26,12 +26,6 @@ PYTHON = "/usr/bin/python3"
 SECRET = b"the other one's"
 
 
-@pytest.fixture(scope="module")
-def agent(module_tmp):
-    with Agent(module_tmp) as a:
-        yield a
-
-
 @pytest.fixture
 def sb(agent):
     sb = agent.create()

@@ -16,12 +16,6 @@ from support.wait import until
 root = pytest.mark.root
 
 
-@pytest.fixture(scope="module")
-def agent(module_tmp):
-    with Agent(module_tmp) as a:
-        yield a
-
-
 @pytest.fixture
 def sb(agent):
     sb = agent.create()

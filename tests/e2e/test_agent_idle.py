@@ -37,12 +37,6 @@ while True:
 '''
 
 
-@pytest.fixture(scope="module")
-def agent(module_tmp):
-    with Agent(module_tmp) as a:
-        yield a
-
-
 def ids(agent):
     return [s["id"] for s in agent.get("/v1/sandboxes")[1]]
 

@@ -23,19 +23,6 @@ pytestmark = pytest.mark.root
 OP = "operator-secret-1"
 
 
-@pytest.fixture(scope="module")
-def agent(module_tmp):
-    with Agent(module_tmp) as a:
-        yield a
-
-
-@pytest.fixture
-def sandbox(agent):
-    sb = agent.create()
-    yield sb
-    sb.delete()
-
-
 def memory(pid):
     """Resident MiB."""
     with open(f"/proc/{pid}/statm", encoding="ascii") as f:
