@@ -32,6 +32,10 @@ struct loop;
 #define API_PARAMS_MAX 8
 #define API_BODY_MAX   (1u << 20) /* for api_body_json(), when 0 is given */
 
+/* Entries of a list: unless `limit` says how many, and at the most. */
+#define API_PAGE_DEFAULT 100
+#define API_PAGE_MAX     1000
+
 struct api_req {
 	struct api *api;
 	struct httpd_req *rq;
@@ -76,6 +80,9 @@ bool api_query_next(const struct api_req *r, size_t *pos, struct strv *name,
 		    struct strv *value);
 /* The first of that name; p NULL: there is none. */
 struct strv api_query(const struct api_req *r, const char *name);
+/* How long an answer may be held: its `timeout`, 30 s without one, 10 minutes
+ * at the most. False: it was answered, with 400. */
+bool api_timeout(struct api_req *r, uint64_t *ms) SBX_MUST_CHECK;
 
 /*
  * Collects the body (at most max bytes; 0: API_BODY_MAX) and calls fn with its

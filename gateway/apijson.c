@@ -16,6 +16,9 @@
 #include "gateway/api_int.h"
 #include "net/buf.h"
 
+#define WAIT_DEFAULT_MS 30000
+#define WAIT_MAX_MS     600000
+
 /* --- percent ----------------------------------------------------------- */
 
 int
@@ -57,6 +60,22 @@ api_query(const struct api_req *r, const char *name)
 		if (strv_eq(key, strv_of(name)))
 			return value;
 	return STRV_NULL;
+}
+
+bool
+api_timeout(struct api_req *r, uint64_t *ms)
+{
+	struct strv v = api_query(r, "timeout");
+
+	*ms = WAIT_DEFAULT_MS;
+	if (v.p != NULL && strv_parse_duration(v, ms) != 0) {
+		api_error(r, 400, "bad_request",
+			  "timeout: must be a duration, like 30s");
+		return false;
+	}
+	if (*ms > WAIT_MAX_MS)
+		*ms = WAIT_MAX_MS;
+	return true;
 }
 
 /* --- answers ----------------------------------------------------------- */

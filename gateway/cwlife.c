@@ -10,10 +10,8 @@
 #include "gateway/cwsnap.h"
 #include "gateway/cwsvc_int.h"
 
-#define PAGE_DEFAULT 100
-#define PAGE_MAX     1000
-#define PAGE_BYTES   (4U << 20) /* a page ends early when it has so many */
-#define GRACE_MAX    3600
+#define PAGE_BYTES (4U << 20) /* a page ends early when it has so many */
+#define GRACE_MAX  3600
 
 #define BIT(s) (1U << (s))
 #define LIVE                                                                   \
@@ -112,7 +110,7 @@ read_list(struct cwcall *c, struct wanted *w, int64_t *size)
 		cwsvc_unsupported(c, "volume_ids", "volumes are not supported");
 		return false;
 	}
-	if (!cwsvc_page(c, PAGE_DEFAULT, PAGE_MAX, size, &w->q.before))
+	if (!cwsvc_page(c, size, &w->q.before))
 		return false;
 	if (state < 0 || state >= JOB_STATES) {
 		cwcall_bad_field(c, "state", "is not a state");

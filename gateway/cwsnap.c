@@ -14,9 +14,6 @@
 #include "gateway/cwsnap.h"
 #include "gateway/snapshots.h"
 
-#define PAGE_DEFAULT 100
-#define PAGE_MAX     1000
-
 /* --- what is said of one ----------------------------------------------- */
 
 static void
@@ -318,8 +315,7 @@ cwsnap_list(struct cwcall *c)
 	int r;
 
 	memset(&p, 0, sizeof(p));
-	if (!is_on(c) ||
-	    !cwsvc_page(c, PAGE_DEFAULT, PAGE_MAX, &p.left, &q.before))
+	if (!is_on(c) || !cwsvc_page(c, &p.left, &q.before))
 		return;
 	if (of.len != 0)
 		q.job = of;

@@ -17,6 +17,10 @@
 #include "gateway/cwsnap.h"
 #include "gateway/cwsvc_int.h"
 
+/* Of a list. */
+#define PAGE_DEFAULT 100
+#define PAGE_MAX     1000
+
 #define SMALL   65536
 #define COMMAND (1U << 20) /* a command with its environment */
 #define LARGE   (4U << 20)
@@ -73,8 +77,7 @@ cwsvc_is_there(struct cwcall *c, const char *id)
 }
 
 bool
-cwsvc_page(struct cwcall *c, int64_t deflt, int64_t most, int64_t *size,
-	   uint64_t *before)
+cwsvc_page(struct cwcall *c, int64_t *size, uint64_t *before)
 {
 	struct strv token = cwmsg_view(c->req, "page_token");
 	int64_t n = cwmsg_int(c->req, "page_size");
@@ -83,7 +86,7 @@ cwsvc_page(struct cwcall *c, int64_t deflt, int64_t most, int64_t *size,
 		cwcall_bad_field(c, "page_size", "is negative");
 		return false;
 	}
-	*size = n == 0 ? deflt : n < most ? n : most;
+	*size = n == 0 ? PAGE_DEFAULT : n < PAGE_MAX ? n : PAGE_MAX;
 	*before = 0;
 	if (token.len == 0 ||
 	    (strv_parse_u64(token, INT64_MAX, true, before) == 0 &&

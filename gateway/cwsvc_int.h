@@ -38,8 +38,7 @@ void cwsvc_answer_sandbox(struct cwcall *c, const struct job *j);
 /* page_size and page_token of a list: at most *size of them, only with a
  * smaller number than *before (0: from the newest). False: the call has
  * failed. */
-bool cwsvc_page(struct cwcall *c, int64_t deflt, int64_t most, int64_t *size,
-		uint64_t *before);
+bool cwsvc_page(struct cwcall *c, int64_t *size, uint64_t *before);
 /* The call fails because the database could not do it. */
 void cwsvc_store_failed(struct cwcall *c, int err);
 

@@ -11,10 +11,8 @@
 #include "base/mem.h"
 #include "gateway/jobjson.h"
 
-#define PAGE_DEFAULT 100
-#define PAGE_MAX     1000
-#define PAGE_BYTES   (4U << 20) /* a page ends early when it has so many */
-#define LABELS_MAX   16
+#define PAGE_BYTES (4U << 20) /* a page ends early when it has so many */
+#define LABELS_MAX 16
 
 struct page {
 	struct api_req *r;
@@ -84,7 +82,7 @@ parse_param(struct api_req *r, struct strv name, struct strv v,
 			return bad_param(r, name, "too many of them");
 		jobspec_push_word(&li->tags, v);
 	} else if (strv_eq(name, STRV("limit"))) {
-		if (strv_parse_u64(v, PAGE_MAX, false, &li->limit) != 0 ||
+		if (strv_parse_u64(v, API_PAGE_MAX, false, &li->limit) != 0 ||
 		    li->limit == 0)
 			return bad_param(r, name, "must be from 1 to 1000");
 	} else if (strv_eq(name, STRV("cursor"))) {
@@ -139,7 +137,7 @@ next_link(const struct page *p)
 void
 jobapi_list(struct api_req *r)
 {
-	struct listing li = {.limit = PAGE_DEFAULT};
+	struct listing li = {.limit = API_PAGE_DEFAULT};
 	struct page p = {.r = r, .sep = ""};
 	struct strv name, value;
 	size_t pos = 0;

@@ -18,9 +18,6 @@
 #include "net/http1.h"
 #include "net/loop.h"
 
-#define WAIT_DEFAULT_MS 30000
-#define WAIT_MAX_MS     600000
-
 /* --- ?wait= ------------------------------------------------------------ */
 struct wait {
 	struct api_req *r;
@@ -87,8 +84,7 @@ jobapi_wait(struct api_req *r, const struct job *j, struct strv what)
 {
 	static const struct httpd_req_cbs cbs = {.closed = wait_closed};
 	struct jobapi *ja = r->arg;
-	struct strv timeout = api_query(r, "timeout");
-	uint64_t ms = WAIT_DEFAULT_MS;
+	uint64_t ms;
 	bool running = strv_eq(what, STRV("running"));
 	struct wait *w;
 
@@ -97,11 +93,8 @@ jobapi_wait(struct api_req *r, const struct job *j, struct strv what)
 			  "wait: must be running or terminal");
 		return;
 	}
-	if (timeout.p != NULL && strv_parse_duration(timeout, &ms) != 0) {
-		api_error(r, 400, "bad_request",
-			  "timeout: must be a duration, like 30s");
+	if (!api_timeout(r, &ms))
 		return;
-	}
 	if (is_met(running, j->state)) {
 		jobapi_reply(r, j);
 		return;
@@ -113,7 +106,7 @@ jobapi_wait(struct api_req *r, const struct job *j, struct strv what)
 	w->r = r;
 	w->running = running;
 	timer_init(&w->timer, jobs_loop(ja->js), wait_over, w);
-	timer_set(&w->timer, ms < WAIT_MAX_MS ? ms : WAIT_MAX_MS);
+	timer_set(&w->timer, ms);
 	w->watch.fn = wait_step;
 	w->watch.arg = w;
 	jobs_watch_add(ja->js, &w->watch, strv_of(j->ns), strv_of(j->id));

@@ -19,11 +19,6 @@
 #include "gateway/snapshots.h"
 #include "net/loop.h"
 
-#define PAGE_DEFAULT    100
-#define PAGE_MAX        1000
-#define WAIT_DEFAULT_MS 30000
-#define WAIT_MAX_MS     600000
-
 /* --- JSON -------------------------------------------------------------- */
 static void
 add_number(struct strbuf *b, const char *key, uint64_t v)
@@ -225,7 +220,7 @@ wait_begin(struct api_req *r, const struct snapshot *sn, uint64_t ms)
 	sa->waits = &w->link;
 	sa->nwaits++;
 	timer_init(&w->timer, jobs_loop(sa->jobs), wait_answer, w);
-	timer_set(&w->timer, ms < WAIT_MAX_MS ? ms : WAIT_MAX_MS);
+	timer_set(&w->timer, ms);
 	w->watch.fn = wait_told;
 	w->watch.arg = w;
 	snapshots_watch_add(sa->snapshots, &w->watch, sn->id);
@@ -236,15 +231,13 @@ wait_begin(struct api_req *r, const struct snapshot *sn, uint64_t ms)
 static void
 answer(struct api_req *r, unsigned status, const struct snapshot *sn)
 {
-	struct strv wait = api_query(r, "wait"),
-		    timeout = api_query(r, "timeout");
-	uint64_t ms = WAIT_DEFAULT_MS;
+	struct strv wait = api_query(r, "wait");
+	uint64_t ms;
 
 	if (wait.p != NULL && !strv_eq(wait, STRV("ready")))
 		api_error(r, 400, "bad_request", "wait: must be ready");
-	else if (timeout.p != NULL && strv_parse_duration(timeout, &ms) != 0)
-		api_error(r, 400, "bad_request",
-			  "timeout: must be a duration, like 30s");
+	else if (!api_timeout(r, &ms))
+		return;
 	else if (wait.p != NULL && sn->state == SNAPSHOT_CREATING)
 		wait_begin(r, sn, ms);
 	else
@@ -362,9 +355,10 @@ list_params(struct api_req *r, struct snapshot_query *q, uint64_t *limit)
 	struct strv v = api_query(r, "limit");
 
 	if (v.p != NULL &&
-	    (strv_parse_u64(v, PAGE_MAX, false, limit) != 0 || *limit == 0)) {
+	    (strv_parse_u64(v, API_PAGE_MAX, false, limit) != 0 ||
+	     *limit == 0)) {
 		api_error(r, 400, "bad_request", "limit: must be from 1 to %d",
-			  PAGE_MAX);
+			  API_PAGE_MAX);
 		return false;
 	}
 	v = api_query(r, "cursor");
@@ -393,7 +387,7 @@ static void
 list_cb(struct api_req *r)
 {
 	struct snapshot_query q = {.before = 0};
-	struct page p = {.sep = "", .left = PAGE_DEFAULT};
+	struct page p = {.sep = "", .left = API_PAGE_DEFAULT};
 
 	if (!list_params(r, &q, &p.left))
 		return;
