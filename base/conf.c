@@ -557,26 +557,3 @@ conf_dump(const struct conf *c, struct strbuf *out)
 		}
 	}
 }
-
-void
-conf_describe(const struct conf_spec *spec, struct strbuf *out)
-{
-	for (const struct conf_section *s = spec->sections; s->name; s++) {
-		if (*s->name != '\0')
-			strbuf_addf(out, "[%s%s]\n", s->name,
-				    s->named ? " NAME" : "");
-		if (s->help != NULL)
-			strbuf_addf(out, "    %s\n", s->help);
-		for (const struct conf_key *k = spec->keys; k->key; k++) {
-			if (!key_belongs(k, s))
-				continue;
-			strbuf_addf(out, "  %s (", k->key);
-			confval_describe(k, out);
-			if (k->deflt != NULL && *k->deflt != '\0')
-				strbuf_addf(out, "; default %s", k->deflt);
-			strbuf_addf(out, ")\n    %s\n",
-				    k->help != NULL ? k->help : "");
-		}
-		strbuf_addc(out, '\n');
-	}
-}

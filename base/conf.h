@@ -92,7 +92,5 @@ const char *conf_file_name(const struct conf *c);
 /* Writes the whole effective configuration as INI that parses to the same;
  * secret-free by rule, since secrets are only ever in files of their own. */
 void conf_dump(const struct conf *c, struct strbuf *out);
-/* Writes every section and key with type, default and help (for manuals). */
-void conf_describe(const struct conf_spec *spec, struct strbuf *out);
 
 #endif

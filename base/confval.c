@@ -332,35 +332,3 @@ confval_print(const struct conf_key *k, const void *field, struct strbuf *out)
 	}
 	strbuf_addc(out, '\n');
 }
-
-void
-confval_describe(const struct conf_key *k, struct strbuf *out)
-{
-	switch (k->type) {
-	case CONF_STRING:
-		strbuf_adds(out, "text");
-		return;
-	case CONF_BOOL:
-		strbuf_adds(out, "yes or no");
-		return;
-	case CONF_LIST:
-		strbuf_adds(out, "text, may be given several times");
-		return;
-	case CONF_ENUM:
-		add_choices(k, out);
-		return;
-	case CONF_U64:
-		strbuf_adds(out, "number");
-		break;
-	case CONF_DURATION:
-		strbuf_adds(out, "time");
-		break;
-	case CONF_SIZE:
-		strbuf_adds(out, "size");
-		break;
-	}
-	if (k->min != 0 || k->max != 0) {
-		strbuf_adds(out, ", ");
-		add_range(k, out);
-	}
-}

@@ -21,7 +21,5 @@ void confval_clear(const struct conf_key *k, void *field);
  * has no value. */
 void confval_print(const struct conf_key *k, const void *field,
 		   struct strbuf *out);
-/* What kind of value k takes, for people: "number, 1 to 65535". */
-void confval_describe(const struct conf_key *k, struct strbuf *out);
 
 #endif

@@ -323,18 +323,6 @@ outside_host_port(const struct outside_forward *f)
 			 f->host, f->port);
 }
 
-bool
-outside_same(const struct outside *a, const struct outside *b)
-{
-	if (a->nends != b->nends)
-		return false;
-	for (size_t i = 0; i < a->nends; i++)
-		if (strcmp(a->ends[i].name, b->ends[i].name) != 0 ||
-		    strcmp(a->ends[i].url, b->ends[i].url) != 0)
-			return false;
-	return true;
-}
-
 void
 outside_clear(struct outside *o)
 {

@@ -75,7 +75,6 @@ void outside_env_json(const struct outside *o, bool far, struct strbuf *out);
 void outside_copy(struct outside *to, const struct outside *from);
 /* "host:port", an IPv6 address in brackets; malloc'ed. */
 char *outside_host_port(const struct outside_forward *f);
-bool outside_same(const struct outside *a, const struct outside *b);
 void outside_clear(struct outside *o);
 
 #endif

@@ -328,23 +328,6 @@ test_dump(void **state)
 }
 
 static void
-test_describe(void **state)
-{
-	struct strbuf out = {0};
-
-	(void)state;
-	conf_describe(&spec, &out);
-	assert_non_null(strstr(out.s, "[box NAME]\n    One box.\n"));
-	assert_non_null(strstr(out.s, "  port (number, 1 to 65535; default "
-				      "80)\n    Port.\n"));
-	assert_non_null(strstr(out.s, "  mode (off, soft or hard; default "
-				      "soft)\n"));
-	for (const struct conf_key *k = keys; k->key != NULL; k++)
-		assert_non_null(strstr(out.s, k->key));
-	strbuf_clear(&out);
-}
-
-static void
 test_read(void **state)
 {
 	char path[] = "/tmp/sbx-test-conf-XXXXXX", *want, *msg = NULL;
@@ -380,8 +363,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_defaults), cmocka_unit_test(test_full),
 	    cmocka_unit_test(test_refused),  cmocka_unit_test(test_no_top),
-	    cmocka_unit_test(test_dump),     cmocka_unit_test(test_describe),
-	    cmocka_unit_test(test_read),
+	    cmocka_unit_test(test_dump),     cmocka_unit_test(test_read),
 	};
 
 	return cmocka_run_group_tests_name("conf", tests, NULL, NULL);
