@@ -753,7 +753,8 @@ def test_logs_flood(gw):
     """Followed slowly, whole, with little memory."""
     last = 100_000 if paths.SANITIZED else 1_000_000
     before = gw.vm_rss()
-    box = gw.ann.box(command="seq", args=["1", str(last)])
+    box = gw.ann.new(command="seq", args=["1", str(last)])
+    box.wait("STATE_RUNNING", "STATE_COMPLETED")
     with gw.ann.stream("StreamLogs", seconds=120) as s:
         s.only({"sandboxId": box.id, "follow": True})
         s.head()

@@ -50,6 +50,12 @@ def running_in(directory):
     return found
 
 
+def interruptible():
+    """A shell cannot trap what was ignored when it began, as SIGINT is for what
+    is started with & in a script."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Foreground:
     """quickstart as a user runs it, until it says that all is up."""
 
@@ -59,7 +65,8 @@ class Foreground:
         self.proc = subprocess.Popen(
             [QUICKSTART, "--port", "0", "--state", str(state)], env=env(),
             stdin=subprocess.DEVNULL, stdout=self.out,
-            stderr=subprocess.STDOUT, start_new_session=True)
+            stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=interruptible)
 
     def __enter__(self):
         until(lambda: "Ctrl-C ends it" in self.text() or self.proc.poll(),
