@@ -721,6 +721,7 @@ def test_silence_is_broken(dedicated):
 
 def test_dedicated_proxy(dedicated):
     with socket.socket(socket.AF_INET6) as s:  # on ::1 only
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(("::1", 0))
         port = s.getsockname()[1]
         dedicated.start([PYTHON, "-c", f"""
@@ -729,8 +730,12 @@ class S(http.server.HTTPServer): address_family = socket.AF_INET6
 S(("::1", {port}), http.server.SimpleHTTPRequestHandler).serve_forever()
 """], cwd="/etc")
         s.close()
-    status, got = dedicated.call("GET", f"proxy/{port}/hostname")
-    assert status == 200 and got == open("/etc/hostname", "rb").read()
+
+    def get():
+        status, got = dedicated.call("GET", f"proxy/{port}/hostname")
+        return got if status == 200 else None
+    # It is waited for, but not for as long as a busy machine may take.
+    assert until(get, "its answer") == open("/etc/hostname", "rb").read()
 
 
 def test_not_root(tmp):

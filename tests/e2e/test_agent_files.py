@@ -59,7 +59,10 @@ def wrote(sb):
     """Bytes of the one upload that are written."""
     for name in os.listdir(sb.home):
         if name == "f" or name.startswith(".sbx-upload"):
-            return os.stat(f"{sb.home}/{name}").st_size
+            try:
+                return os.stat(f"{sb.home}/{name}").st_size
+            except FileNotFoundError:  # it has its own name now
+                return wrote(sb)
     return 0
 
 

@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -318,6 +320,7 @@ test_their_peer(void **state)
 		close(pipefd[0]);
 		if (setresuid(OTHER_UID, OTHER_UID, OTHER_UID) != 0)
 			_exit(1);
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		s = listen_at(d, "80.sock");
 		if (write(pipefd[1], "k", 1) != 1)
 			_exit(1);
