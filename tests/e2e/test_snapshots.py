@@ -408,8 +408,8 @@ def volume(name, place):
 def test_scratch_volumes(gw, ann):
     """All of them with the rest, or one alone; when a job is ended, each."""
     both = [volume("a", "/srv/a"), volume("b", "/srv/b")]
-    job = running(ann, "echo 1 >/srv/a/f; echo 2 >/srv/b/f; echo 3 >/root/f",
-                  volumes=both)
+    job = running(ann, "trap '' TERM; echo 1 >/srv/a/f; echo 2 >/srv/b/f; "
+                  "echo 3 >/root/f", volumes=both)
     r = ann.ask("POST", ann.path(job, "snapshots"), {"volume": "c"})
     assert r.status == 400 and b"volume" in r.body
     whole = make(ann, job)
@@ -417,8 +417,9 @@ def test_scratch_volumes(gw, ann):
     assert one["volume"] == "a" and whole["volume"] is None
     names, read = unpack(content(ann, one["id"]).body)
     assert sorted(names) == ["scratch/a/data", "scratch/a/data/f"]
-    last = [end_with(ann, job, query=f"&volume={v}") for v in "ab"]
-    assert last[0]["id"] == end_with(ann, job, query="&volume=a")["id"]
+    # It is still ending when the second one is asked for.
+    last = [end_with(ann, job, "60s", f"&volume={v}") for v in "ab"]
+    assert last[0]["id"] == end_with(ann, job, "0s", "&volume=a")["id"]
     assert {ready(ann, s["id"])["volume"] for s in last} == {"a", "b"}
 
     def begin(sid, volumes):
