@@ -146,7 +146,6 @@ add_events(struct jobrun *j, const struct parts *p)
 		out->log = i < 2 ? j->log : j->agent_log;
 		(void)event_assign(&out->ev, loop_base(j->loop), out->fd,
 				   EV_READ | EV_PERSIST, jobrun_pipe_cb, out);
-		(void)event_add(&out->ev, NULL);
 	}
 	j->ready_fd = p->ready;
 	if (p->ready != -1) {

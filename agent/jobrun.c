@@ -154,6 +154,17 @@ timeout_cb(void *arg)
 	     j->spec->grace_ms != 0 ? j->spec->grace_ms : GRACE_MS);
 }
 
+/* What it says is read from when all is known that is to be said of it first.
+ */
+static void
+listen_to_it(struct jobrun *j)
+{
+	for (int i = 0; i < JOBRUN_PIPES && !j->listening; i++)
+		if (j->out[i].fd != -1)
+			(void)event_add(&j->out[i].ev, NULL);
+	j->listening = true;
+}
+
 static void
 finish_if_drained(struct jobrun *j)
 {
@@ -184,6 +195,7 @@ init_died(struct jobrun *j, int status)
 	}
 	j->state = ENDING;
 	timer_set(&j->drain, DRAIN_MS);
+	listen_to_it(j);
 	finish_if_drained(j);
 }
 
@@ -320,6 +332,7 @@ running(struct jobrun *j)
 	j->state = RUNNING;
 	if (*lacks != '\0')
 		joblog_say(j->log, "%s", lacks);
+	listen_to_it(j);
 	jobsock_say_all(j->sock, "started %s", lacks);
 	if (j->ready)
 		jobsock_say_all(j->sock, "ready");
