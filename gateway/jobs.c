@@ -461,6 +461,7 @@ jobs_create(struct jobs *js, const char *ns, const char *user,
 	l->note = note;
 	note = NULL;
 	jobs_run_start(l, flavor, timeout_ms);
+	(void)jobs_flush(js); /* who has its id finds it again */
 	if ((r = jobs_get(js, strv_of(ns), strv_of(id), out)) != 0)
 		*why = xasprintf("job %s was made, and cannot be read: %s", id,
 				 err_text(r));
@@ -491,8 +492,10 @@ jobs_stop(struct jobs *js, struct strv ns, struct strv id, struct strv by,
 	if (grace_ms == JOBS_GRACE)
 		grace_ms = jobs_grace(js, &j.spec);
 	job_clear(&j);
-	if ((l = hash_get(js->live, id)) != NULL)
+	if ((l = hash_get(js->live, id)) != NULL) {
 		jobs_run_stop(l, by, grace_ms);
+		(void)jobs_flush(js); /* before anybody is told that it ends */
+	}
 	return 0;
 }
 
