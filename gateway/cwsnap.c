@@ -258,6 +258,18 @@ cwsnap_stop(struct cwcall *c, const struct job *j, uint64_t grace_ms,
 
 /* --- looking at them --------------------------------------------------- */
 
+/* What a client has deleted is gone for it. */
+static int
+find(struct cwcall *c, const char *id, struct snapshot *out)
+{
+	int r = snapshots_get(c->svc->o.snapshots, c->ns, strv_of(id), out);
+
+	if (r != 0 || out->state != SNAPSHOT_DELETING)
+		return r;
+	snapshot_clear(out);
+	return E_NOTFOUND;
+}
+
 void
 cwsnap_get(struct cwcall *c)
 {
@@ -267,12 +279,7 @@ cwsnap_get(struct cwcall *c)
 
 	if (!is_on(c))
 		return;
-	r = snapshots_get(c->svc->o.snapshots, c->ns, strv_of(id), &sn);
-	/* What a client has deleted is gone for it. */
-	if (r == 0 && sn.state == SNAPSHOT_DELETING) {
-		snapshot_clear(&sn);
-		r = E_NOTFOUND;
-	}
+	r = find(c, id, &sn);
 	if (r == 0)
 		answer(c, &sn);
 	else if (r == E_NOTFOUND)
@@ -342,7 +349,11 @@ cwsnap_delete(struct cwcall *c)
 
 	if (!is_on(c))
 		return;
-	r = snapshots_delete(c->svc->o.snapshots, c->ns, strv_of(id), &sn);
+	if ((r = find(c, id, &sn)) == 0) {
+		snapshot_clear(&sn);
+		r = snapshots_delete(c->svc->o.snapshots, c->ns, strv_of(id),
+				     &sn);
+	}
 	if (r == 0) {
 		answer(c, &sn);
 	} else if (r != E_NOTFOUND) {
