@@ -105,16 +105,6 @@ create_failed(struct cwcall *c, int err, const char *id, const char *why)
 	}
 }
 
-static bool
-has_volume(const struct job *j, const char *name)
-{
-	for (size_t i = 0; i < j->spec.nvolumes; i++)
-		if (jobspec_is_scratch(&j->spec.volumes[i]) &&
-		    strcmp(j->spec.volumes[i].source, name) == 0)
-			return true;
-	return false;
-}
-
 /* The one that is named, or the only one there is; p NULL: there is none.
  * False: the call has failed. */
 static bool
@@ -126,7 +116,7 @@ pick_volume(struct cwcall *c, const struct job *j, struct strv *out)
 	*out = STRV_NULL;
 	if (name[0] != '\0') {
 		*out = strv_of(name);
-		if (has_volume(j, name))
+		if (jobspec_scratch(&j->spec, *out) != NULL)
 			return true;
 		cwcall_bad_field(c, "scratch_volume_name",
 				 "the sandbox has no such scratch volume");
@@ -197,7 +187,7 @@ volumes_ok(struct cwcall *c, const struct job *j)
 	for (size_t i = 0; i < n; i++) {
 		const char *name = cwmsg_text_at(c->req, "snapshot_volumes", i);
 
-		if (!has_volume(j, name)) {
+		if (jobspec_scratch(&j->spec, strv_of(name)) == NULL) {
 			cwcall_bad_field(c, "snapshot_volumes",
 					 "the sandbox has no scratch volume "
 					 "\"%.64s\"",

@@ -43,15 +43,6 @@ unsupported(struct cwcall *c, const char *list, size_t i, const char *field,
 	return false;
 }
 
-static struct job_volume *
-find(struct job_spec *s, const char *name)
-{
-	for (size_t i = 0; i < s->nvolumes; i++)
-		if (strcmp(s->volumes[i].source, name) == 0)
-			return &s->volumes[i];
-	return NULL;
-}
-
 /* What it begins with. There is room for one: a job begins with one. */
 static bool
 take_restore(struct cwcall *c, const struct cwmsg *scratch, size_t i,
@@ -86,7 +77,7 @@ take_volume(struct cwcall *c, const struct cwmsg *v, size_t i,
 	if (!scratch_name_ok(name))
 		return bad(c, VOLUMES, i, ".name",
 			   "must be 1 to 63 of a-z 0-9 -");
-	if (find(s, name.p) != NULL)
+	if (jobspec_scratch(s, name) != NULL)
 		return bad(c, VOLUMES, i, ".name", "is there twice");
 	if (scratch == NULL)
 		return unsupported(c, VOLUMES, i, "",
@@ -110,7 +101,7 @@ static bool
 take_mount(struct cwcall *c, const struct cwmsg *m, size_t i,
 	   struct job_spec *s)
 {
-	struct job_volume *v = find(s, cwmsg_text(m, "volume"));
+	struct job_volume *v = jobspec_scratch(s, cwmsg_view(m, "volume"));
 	const char *place = cwmsg_text(m, "mount_path");
 
 	if (v == NULL)

@@ -125,6 +125,8 @@ int jobspec_parse_labels(const struct json *v, struct job_pairs *out,
 void jobspec_add_labels(const struct job_pairs *p, struct strbuf *b);
 void jobspec_clear_pairs(struct job_pairs *p);
 bool jobspec_is_scratch(const struct job_volume *v);
+/* The scratch volume of that name; NULL: there is none. */
+struct job_volume *jobspec_scratch(const struct job_spec *s, struct strv name);
 /* The value of key, borrowed; NULL: there is none. */
 const char *jobspec_pair(const struct job_pairs *p, const char *key);
 /* Adds one; they copy what they are given. */

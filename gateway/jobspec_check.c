@@ -92,6 +92,16 @@ jobspec_is_scratch(const struct job_volume *v)
 	return v->type != NULL && strcmp(v->type, "scratch") == 0;
 }
 
+struct job_volume *
+jobspec_scratch(const struct job_spec *s, struct strv name)
+{
+	for (size_t i = 0; i < s->nvolumes; i++)
+		if (jobspec_is_scratch(&s->volumes[i]) &&
+		    strv_eq(name, strv_of(s->volumes[i].source)))
+			return &s->volumes[i];
+	return NULL;
+}
+
 static int
 check_scratch(const struct job_spec *s, struct strbuf *why)
 {

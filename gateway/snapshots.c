@@ -232,16 +232,6 @@ request_id_ok(struct strv id)
 	return id.len > 0 && id.len <= REQUEST_ID_MAX;
 }
 
-static bool
-has_volume(const struct job_spec *s, struct strv name)
-{
-	for (size_t i = 0; i < s->nvolumes; i++)
-		if (jobspec_is_scratch(&s->volumes[i]) &&
-		    strv_eq(name, strv_of(s->volumes[i].source)))
-			return true;
-	return false;
-}
-
 /* ending: one that is being ended is fine, too. */
 static int
 check_job(struct snapshots *s, const struct snapshot_ask *ask, bool ending,
@@ -264,7 +254,7 @@ check_job(struct snapshots *s, const struct snapshot_ask *ask, bool ending,
 			       "snapshot is made of a job that runs");
 		r = E_CANCELLED;
 	} else if (ask->volume.p != NULL &&
-		   !has_volume(&j->spec, ask->volume)) {
+		   jobspec_scratch(&j->spec, ask->volume) == NULL) {
 		*why = xstrdup("volume: the job has no such scratch volume");
 		r = E_INVALID;
 	} else if ((r = jobs_tree(s->jobs, j->id, &t)) == 0) {
@@ -493,7 +483,7 @@ check_fit(const struct snapshot *sn, struct job_spec *js, char **why)
 	if (sn->volume != NULL) { /* whatever it is beside that */
 		const char *into = volume_into(sn, js);
 
-		if (has_volume(js, strv_of(into)))
+		if (jobspec_scratch(js, strv_of(into)) != NULL)
 			return 0;
 		*why = xasprintf("restoreSnapshot: is to fill the scratch "
 				 "volume %.64s, which the job has not",
