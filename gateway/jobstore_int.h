@@ -57,5 +57,7 @@ int jobstore_failed(struct jobstore *s, const char *what);
 void jobstore_bind_text(sqlite3_stmt *st, int i, const char *text);
 void jobstore_bind_view(sqlite3_stmt *st, int i, struct strv v);
 void jobstore_bind_int(sqlite3_stmt *st, int i, int64_t v);
+/* Of the row that st stands at, malloc'ed; NULL: NULL. */
+char *jobstore_column_dup(sqlite3_stmt *st, int i);
 
 #endif

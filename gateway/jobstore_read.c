@@ -21,8 +21,8 @@ column(sqlite3_stmt *st, int i)
 			     (size_t)sqlite3_column_bytes(st, i)};
 }
 
-static char *
-column_dup(sqlite3_stmt *st, int i)
+char *
+jobstore_column_dup(sqlite3_stmt *st, int i)
 {
 	struct strv v = column(st, i);
 
@@ -84,10 +84,10 @@ read_job(struct jobstore *s, sqlite3_stmt *row, struct job *out)
 		return E_SYS;
 	}
 	memcpy(j.id, id.p, JOB_ID_LEN);
-	j.ns = column_dup(row, 2);
-	j.user = column_dup(row, 3);
+	j.ns = jobstore_column_dup(row, 2);
+	j.user = jobstore_column_dup(row, 3);
 	j.state = (enum job_state)state;
-	j.message = column_dup(row, 6);
+	j.message = jobstore_column_dup(row, 6);
 	j.has_exit = sqlite3_column_type(row, 7) != SQLITE_NULL;
 	j.exit_code = sqlite3_column_int(row, 7);
 	j.created_ms = sqlite3_column_int64(row, 8);

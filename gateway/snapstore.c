@@ -157,12 +157,6 @@ snapstore_delete(struct jobstore *s, const char *id)
 }
 
 /* --- reading ----------------------------------------------------------- */
-static char *
-text_at(sqlite3_stmt *st, int i)
-{
-	return dup((const char *)sqlite3_column_text(st, i));
-}
-
 /* Of len characters, or "". */
 static void
 word_at(sqlite3_stmt *st, int i, char *to, size_t len)
@@ -185,17 +179,17 @@ read_row(sqlite3_stmt *st, struct snapshot *sn)
 	memset(sn, 0, sizeof(*sn));
 	sn->seq = number_at(st, 0);
 	word_at(st, 1, sn->id, SNAPSHOT_ID_LEN);
-	sn->ns = text_at(st, 2);
-	sn->user = text_at(st, 3);
+	sn->ns = jobstore_column_dup(st, 2);
+	sn->user = jobstore_column_dup(st, 3);
 	word_at(st, 4, sn->job, JOB_ID_LEN);
 	sn->trigger = sqlite3_column_int(st, 5) == SNAPSHOT_ON_DELETE
 			  ? SNAPSHOT_ON_DELETE
 			  : SNAPSHOT_MANUAL;
-	sn->request_id = text_at(st, 6);
+	sn->request_id = jobstore_column_dup(st, 6);
 	sn->state = (enum snapshot_state)sqlite3_column_int(st, 7);
-	sn->reason = text_at(st, 8);
-	sn->image = text_at(st, 9);
-	sn->file = text_at(st, 10);
+	sn->reason = jobstore_column_dup(st, 8);
+	sn->image = jobstore_column_dup(st, 9);
+	sn->file = jobstore_column_dup(st, 10);
 	sn->size = number_at(st, 11);
 	sn->bytes = number_at(st, 12);
 	sn->entries = number_at(st, 13);
@@ -204,7 +198,7 @@ read_row(sqlite3_stmt *st, struct snapshot *sn)
 	sn->created_ms = sqlite3_column_int64(st, 16);
 	sn->completed_ms = sqlite3_column_int64(st, 17);
 	sn->updated_ms = sqlite3_column_int64(st, 18);
-	sn->volume = text_at(st, 19);
+	sn->volume = jobstore_column_dup(st, 19);
 	word_at(st, 20, sn->sha256, SNAPSHOT_SHA_LEN);
 }
 
