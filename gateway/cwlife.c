@@ -127,7 +127,6 @@ void
 cwlife_list(struct cwcall *c)
 {
 	struct page p = {.c = c};
-	struct strbuf next = {0};
 	struct wanted w;
 	int r;
 
@@ -142,12 +141,9 @@ cwlife_list(struct cwcall *c)
 		cwsvc_store_failed(c, r);
 		goto out;
 	}
-	if (p.more)
-		strbuf_addf(&next, "%llu", (unsigned long long)p.last);
-	cwout_text(p.w, "next_page_token", (struct strv){next.s, next.len});
+	cwsvc_next_page(p.w, p.more, p.last);
 	cwcall_answer(c);
 out:
-	strbuf_clear(&next);
 	wanted_clear(&w);
 }
 

@@ -307,7 +307,6 @@ cwsnap_list(struct cwcall *c)
 {
 	struct strv of = cwmsg_view(c->req, "source_sandbox_id");
 	struct snapshot_query q = {.ns = c->ns};
-	struct strbuf next = {0};
 	struct page p;
 	int r;
 
@@ -323,11 +322,8 @@ cwsnap_list(struct cwcall *c)
 		cwsvc_store_failed(c, r);
 		return;
 	}
-	if (p.more)
-		strbuf_addf(&next, "%llu", (unsigned long long)p.last);
-	cwout_text(p.w, "next_page_token", (struct strv){next.s, next.len});
+	cwsvc_next_page(p.w, p.more, p.last);
 	cwcall_answer(c);
-	strbuf_clear(&next);
 }
 
 void

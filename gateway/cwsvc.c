@@ -97,6 +97,17 @@ cwsvc_page(struct cwcall *c, int64_t *size, uint64_t *before)
 }
 
 void
+cwsvc_next_page(struct cwout *w, bool more, uint64_t last)
+{
+	struct strv token = STRV_NULL;
+	char text[STR_U64_MAX];
+
+	if (more)
+		token = (struct strv){text, str_put_u64(text, last)};
+	cwout_text(w, "next_page_token", token);
+}
+
+void
 cwsvc_unsupported(struct cwcall *c, const char *field, const char *why)
 {
 	char *text = xasprintf("%s: %s", field, why);

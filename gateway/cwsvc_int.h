@@ -39,6 +39,9 @@ void cwsvc_answer_sandbox(struct cwcall *c, const struct job *j);
  * smaller number than *before (0: from the newest). False: the call has
  * failed. */
 bool cwsvc_page(struct cwcall *c, int64_t *size, uint64_t *before);
+/* The answer's next_page_token: after the one numbered last, if there are more.
+ */
+void cwsvc_next_page(struct cwout *w, bool more, uint64_t last);
 /* The call fails because the database could not do it. */
 void cwsvc_store_failed(struct cwcall *c, int err);
 
