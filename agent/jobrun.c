@@ -159,10 +159,9 @@ timeout_cb(void *arg)
 static void
 listen_to_it(struct jobrun *j)
 {
-	for (int i = 0; i < JOBRUN_PIPES && !j->listening; i++)
-		if (j->out[i].fd != -1)
+	for (int i = 0; i < JOBRUN_PIPES; i++)
+		if (j->out[i].fd != -1) /* again does no harm */
 			(void)event_add(&j->out[i].ev, NULL);
-	j->listening = true;
 }
 
 static void

@@ -50,8 +50,7 @@ struct jobrun {
 	int prepare_errors;
 	struct seqpkt *channel;
 	struct jobrun_pipe out[JOBRUN_PIPES];
-	bool listening; /* to those */
-	int ready_fd;   /* its reading end */
+	int ready_fd; /* its reading end */
 	struct event ready_ev;
 	struct strbuf lacks;
 	struct timer timeout, grace, drain, net_try;

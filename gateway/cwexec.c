@@ -109,22 +109,14 @@ exit_code(const struct agentattach_exit *e)
 }
 
 static void
-let_go(struct cwexec *x)
-{
-	for (int i = 0; i < 2; i++) {
-		x->c->svc->exec_held -= x->out[i].len;
-		strbuf_clear(&x->out[i]);
-	}
-}
-
-static void
 closed_cb(struct cwcall *c, enum cwerr_code code, void *arg)
 {
 	struct cwexec *x = arg;
 
 	(void)c;
 	(void)code;
-	let_go(x);
+	for (int i = 0; i < 2; i++)
+		strbuf_clear(&x->out[i]);
 	*x->prevp = x->next;
 	if (x->next != NULL)
 		x->next->prevp = x->prevp;
@@ -186,12 +178,16 @@ start(struct cwexec *x, const struct agentcall_to *to,
 static bool
 may_hold(const struct cwexec *x, size_t more)
 {
-	size_t held = more;
+	size_t all = more, own = more;
 
-	for (const struct cwexec *e = x->c->svc->execs; e != NULL; e = e->next)
-		if (strv_eq(e->c->ns, x->c->ns))
-			held += e->out[0].len + e->out[1].len;
-	return held <= HELD_NS && x->c->svc->exec_held + more <= HELD_MAX;
+	for (const struct cwexec *e = x->c->svc->execs; e != NULL;
+	     e = e->next) {
+		size_t n = e->out[0].len + e->out[1].len;
+
+		all += n;
+		own += strv_eq(e->c->ns, x->c->ns) ? n : 0;
+	}
+	return own <= HELD_NS && all <= HELD_MAX;
 }
 
 static void
@@ -206,12 +202,13 @@ collect_cb(struct agentattach *run, unsigned stream, struct strv data,
 	x->produced[stream - 1] += data.len;
 	if (data.len > room)
 		data.len = room;
+	if (data.len == 0)
+		return; /* counted is all that it is */
 	if (!may_hold(x, data.len)) {
 		cwcall_fail(x->c, CW_RESOURCE_EXHAUSTED, NULL,
 			    "too much output of commands is held at once");
 		return;
 	}
-	x->c->svc->exec_held += data.len;
 	strbuf_addv(b, data);
 }
 

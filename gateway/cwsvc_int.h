@@ -16,8 +16,7 @@ struct cwsvc {
 	size_t ncalls;
 	size_t held; /* bytes of requests that are being received */
 	/* cwexec.c, cwlogs.c, cwfile.c */
-	struct cwexec *execs;
-	size_t exec_held; /* bytes of output that wait for their command */
+	struct cwexec *execs;              /* open ones */
 	struct cwfile *files, **last_file; /* as they came */
 	bool draining;
 };
