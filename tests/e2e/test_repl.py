@@ -34,12 +34,6 @@ def box(agent):
     sb.delete()
 
 
-@pytest.fixture
-def dedicated(tmp):
-    with Agent(tmp, host=False) as a:
-        yield Scope(a, "/v1", a.token)
-
-
 class Ran:
     def __init__(self, status, data):
         self.status = status
